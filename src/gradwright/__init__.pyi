@@ -1,0 +1,4 @@
+from gradwright.doctor.consultation import diagnose as diagnose
+from gradwright.functions import surrogate as surrogate
+
+__version__: str

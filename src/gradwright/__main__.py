@@ -1,0 +1,5 @@
+"""``python -m gradwright``."""
+
+from gradwright.doctor.cli import main
+
+main(prog_name="gradwright")

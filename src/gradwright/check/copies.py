@@ -1,0 +1,156 @@
+"""Fresh copies of one call's arguments.
+
+NOTE [one structure]: an argument may be an object that holds the very Parameter that is also passed beside it
+(torchdiffeq's adjoint: ``apply(func, y0, t, *params)``). Copied apart, the forward would no longer depend on the
+Parameter that was passed, and every difference would be zero. So objects are deep-copied first, with one memo, and a
+tensor argument that the memo knows is taken from there: it is *tied*. Other tensor arguments are copied each by
+itself, so that two arguments which share memory are still two inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_WIDER = {torch.complex64: torch.complex128, torch.complex32: torch.complex64}
+
+
+def is_plain(value: Any) -> bool:
+    """No tensor can hide in it: a number, a string, a dtype, a builtin ... or a container of such."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(is_plain(item) for item in value)
+    if isinstance(value, dict):
+        return all(is_plain(item) for item in value.values())
+    if isinstance(value, types.FunctionType):
+        return not value.__closure__ and not value.__defaults__ and not _global_state(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        return not isinstance(value.__self__, torch.Tensor)
+    atoms = (int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Generator, slice)
+    return isinstance(value, atoms) or type(value).__module__ == "numpy"
+
+
+def _global_state(function: types.FunctionType) -> bool:
+    """Does it name a module or a tensor among its globals? Those can't be copied with the arguments."""
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    return any(isinstance(value, (torch.nn.Module, torch.Tensor)) for value in named)
+
+
+def widened(dtype: torch.dtype, floor: torch.dtype | None) -> torch.dtype:
+    """``dtype`` raised to at least ``floor`` (float32 or float64); as it is where it has no fraction."""
+    if floor is None or not (dtype.is_floating_point or dtype.is_complex):
+        return dtype
+    if dtype.is_complex:
+        return _WIDER.get(dtype, dtype) if floor is torch.float64 else dtype
+    return floor if torch.finfo(dtype).eps > torch.finfo(floor).eps else dtype
+
+
+def is_expanded(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and any(
+        stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+    )
+
+
+def strided_copy(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A copy with the values and the strides of ``tensor``; differentiable; an expanded tensor stays expanded."""
+    dtype = dtype or tensor.dtype
+    if tensor.layout is not torch.strided or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return tensor.clone().to(dtype)
+    if is_expanded(tensor):
+        shared = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
+        return strided_copy(tensor[shared], dtype).expand(tensor.shape)
+    if tensor.numel() > _reach(tensor):  # windows that overlap (unfold)
+        return tensor.clone().to(dtype)
+    fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=tensor.device)
+    return fresh.copy_(tensor)
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """How many elements of storage lie between the first and the last one, both counted."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """``args``, and what is known of them: ``tied`` indices; ``hidden``: objects holding tensors that are not tied,
+    or that could not be copied (and so may hold anything)."""
+
+    args: list[Any]
+    tied: frozenset[int]
+    hidden: tuple[str, ...]
+
+
+def fresh_copy(args: Sequence[Any], floor: torch.dtype | None = None) -> Copy:
+    """Copy ``args`` as one structure, floating-point tensors raised to at least ``floor``. See NOTE [one structure].
+
+    Objects that can't be copied are handed on as they are. Cost: a copy of every tensor reached.
+    """
+    memo: dict[int, Any] = {}
+    result: list[Any] = list(args)
+    hidden: list[str] = []
+    for index, value in enumerate(args):
+        if isinstance(value, torch.Tensor) or is_plain(value):
+            continue
+        if isinstance(value, types.FunctionType) and _global_state(value):
+            hidden.append(value.__name__)
+        try:
+            result[index] = _copied(value, memo)
+        except Exception:  # locks, files, process groups, tensors inside a graph: any class may refuse to be copied
+            hidden.append(type(value).__name__)
+    originals = [item for item in memo.get(id(memo), []) if isinstance(item, torch.Tensor)]
+    pairs = [(original, memo[id(original)]) for original in originals]
+    for _, twin in pairs:
+        twin.grad = None
+        twin.data = twin.data.to(widened(twin.dtype, floor))
+    tied = set()
+    for index, value in enumerate(args):
+        if not isinstance(value, torch.Tensor):
+            continue
+        twin = next((twin for original, twin in pairs if _same_memory(original, value)), None)
+        if twin is not None:
+            tied.add(index)
+            result[index] = twin
+        else:
+            with torch.no_grad():
+                fresh = strided_copy(value.detach(), widened(value.dtype, floor))
+            result[index] = torch.nn.Parameter(fresh, False) if isinstance(value, torch.nn.Parameter) else fresh
+    loose = [original for original, _ in pairs if not any(_same_memory(original, args[index]) for index in tied)]
+    if loose:
+        hidden += [
+            type(value).__name__ for value in args if not isinstance(value, torch.Tensor) and not is_plain(value)
+        ]
+    return Copy(result, frozenset(tied), tuple(dict.fromkeys(hidden)))
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """``copy.deepcopy``, which also goes into what a function closes over."""
+    if isinstance(value, types.FunctionType) and value.__closure__:
+        if id(value) in memo:
+            return memo[id(value)]
+        cells = tuple(types.CellType() for _ in value.__closure__)
+        twin = types.FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
+        twin.__kwdefaults__ = value.__kwdefaults__
+        memo[id(value)] = twin
+        for cell, original in zip(cells, value.__closure__, strict=True):
+            cell.cell_contents = _copied(original.cell_contents, memo)
+        return twin
+    return copy.deepcopy(value, memo)
+
+
+def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one is other:
+        return True
+    if one.layout is not torch.strided or other.layout is not torch.strided or one.numel() == 0:
+        return False
+    return (
+        one.data_ptr() == other.data_ptr()
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.dtype == other.dtype
+    )

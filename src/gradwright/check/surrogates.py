@@ -1,0 +1,93 @@
+"""Gradients that are not meant to be the derivative: a zero derivative replaced, a forward that changes nothing."""
+
+from __future__ import annotations
+
+import torch
+
+from gradwright.check.context import is_function
+from gradwright.check.evidence import Point
+from gradwright.check.oracles.differences import moved_share
+from gradwright.check.oracles.reverse import StraightThrough, plain_gradient
+from gradwright.check.trial import DOUBLE, TimeUp
+
+
+def is_identity(point: Point, index: int) -> bool:
+    """Is every output that moves with this input the input itself (up to its shape), here and elsewhere?
+
+    Elsewhere too, because relu is the identity on a positive specimen. Cost: 3 calls.
+    """
+    trial = point.trial
+    here = trial.inputs[index]
+    kick = 3 * point.random_direction(index)
+    for shift in (torch.zeros_like(here), -2 * here, kick):
+        try:
+            outputs = trial.evaluate(index, shift)
+        except TimeUp:
+            raise
+        except Exception:  # the forward may refuse inputs that it was never meant for
+            return False
+        same = [output.shape == here.shape and torch.equal(output, here + shift) for output in outputs]
+        others = zip(outputs, trial.values, same, strict=True)
+        if not any(same) or any(not equal and not torch.equal(out, value) for out, value, equal in others):
+            return False
+    return True
+
+
+def is_piecewise_constant(point: Point, index: int) -> bool:
+    """Do the outputs stay what they are when this input moves a little, and jump when it moves enough?
+
+    Mirrored as well, because relu is constant on a negative specimen. Cost: 2 to 8 calls.
+    """
+    trial = point.trial
+    tiny, coarse = (1e-6, 1e-2) if trial.precision is DOUBLE else (1e-3, 1e-1)
+    direction = point.random_direction(index)
+    share = moved_share(trial, index, direction, tiny)
+    if share > 0:
+        if share <= 0.05 and moved_share(trial, index, direction, coarse) >= 5 * share:
+            return True
+        plain = None if point.plain is None else point.plain[index]
+        flat_to_autograd = plain is not None and not bool(plain.any())
+        return flat_to_autograd and trial.precision is DOUBLE and moved_share(trial, index, direction, 1e-9) == 0
+    mirror = -2 * trial.inputs[index]
+    try:
+        here = trial.evaluate(index, mirror)
+        there = trial.evaluate(index, mirror + tiny * direction)
+    except TimeUp:
+        raise
+    except Exception:  # the forward may refuse inputs that it was never meant for
+        return True
+    moved = sum(int((a != b).sum()) for a, b in zip(here, there, strict=True) if a.shape == b.shape)
+    return moved <= 0.05 * max(sum(value.numel() for value in here), 1)
+
+
+def passes_rounding(point: Point, index: int) -> str:
+    """The rounding operations in the forward through which the backward lets gradients pass; "" if it does not."""
+    if not is_function(point.trial.subject):
+        return ""
+    mode = StraightThrough()
+    straight = plain_gradient(point.trial, mode)
+    if straight is None or not mode.seen or not point.agrees(index, straight[index]):
+        return ""
+    return ", ".join(sorted(mode.seen))
+
+
+def jumps(point: Point, index: int) -> str:
+    """The rounding operations in the forward, where they make it jump; "" where it is continuous for all we see."""
+    if not is_function(point.trial.subject):
+        return ""
+    mode = StraightThrough()
+    plain_gradient(point.trial, mode)
+    if mode.seen - {"sign", "sgn", "heaviside"}:
+        return ", ".join(sorted(mode.seen))
+    if mode.seen:
+        trial, zero = point.trial, -point.trial.inputs[index]
+        hair = 1e-6 * trial.entry_scale(index)
+        try:
+            above, below = trial.evaluate(index, zero + hair), trial.evaluate(index, zero - hair)
+        except TimeUp:
+            raise
+        except Exception:  # the forward may refuse inputs that it was never meant for
+            return ""
+        if any(float((a - b).abs().max()) > 1e-3 * float(a.abs().max()) for a, b in zip(above, below, strict=True)):
+            return ", ".join(sorted(mode.seen))
+    return ""

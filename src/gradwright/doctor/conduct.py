@@ -1,0 +1,223 @@
+"""Start the patient, show progress, survive its death, fold the journal into the session.
+
+No torch here: whatever happens to the patient, this process is still there to tell what was known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from gradwright.doctor.options import Options
+from gradwright.doctor.session.codec import to_json
+from gradwright.doctor.session.journal import fold, read_lines
+from gradwright.doctor.session.model import NotExamined, Report
+
+_START = (
+    "import sys; sys.path.pop(0); from gradwright.doctor.patient import main; "
+    "sys.exit(main(sys.argv[1], sys.argv[2], only_judge=len(sys.argv) > 3))"
+)
+_POLL_SECONDS = 0.05
+# A script that computes no gradient is stopped after this many times max_seconds.
+_WITHOUT_GRADIENT = 10
+# After the polite signal; then the patient is killed and its journal speaks for it.
+_GRACE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """The report, and whether the doctor (not the script) failed on the way."""
+
+    report: Report
+    failure: str | None = None
+
+
+@dataclass
+class _Signs:
+    """Signs of life that the journal has shown so far."""
+
+    stage: str = "starting"
+    detail: str = ""
+    first_gradient: float | None = None
+    examining_since: float | None = None
+    failure: str | None = None
+    polite_at: float | None = None
+
+
+def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) -> Conducted:
+    """Run the patient to its end. ``script_stdout``: the file descriptor that the script's standard output goes to
+    (``None``: our own). Cost: the script's own time, then at most about ``2 * probe_seconds``."""
+    with _journal_file() as journal:
+        command = start_command(journal, options)
+        command_line = " ".join((("-m " if options.module else "") + options.target, *options.arguments))
+        bound = f"until {options.max_steps} steps or {options.max_seconds:g} s of gradients were seen"
+        progress.write(f"gradwright: running {command_line} for real, {'to its end' if options.to_end else bound}\n")
+        progress.flush()
+        started = time.monotonic()
+        process = subprocess.Popen(command, stdout=script_stdout)
+        signs = _Signs()
+        status = _attend(process, journal, options, signs, progress)
+        seconds = time.monotonic() - started
+        if signs.stage != "finished" and signs.failure is None:
+            _judge_the_dead(command, progress)
+        report = fold(journal)
+        report = _with_end(report, signs, status, seconds)
+        return Conducted(report, signs.failure)
+
+
+def start_command(journal: Path, options: Options) -> list[str]:
+    """What starts a patient that writes to ``journal``."""
+    return [sys.executable, "-c", _START, str(journal), options.to_json()]
+
+
+def _attend(process: subprocess.Popen[bytes], journal: Path, options: Options, signs: _Signs, progress: TextIO) -> int:
+    """Wait for the patient, with one eye on the journal and one on the clock. Its exit status."""
+    offset, interrupts, line = 0, 0, _ProgressLine(progress)
+    started = time.monotonic()
+    while True:
+        try:
+            status = process.poll()
+            lines, offset = read_lines(journal, offset)
+            _note(lines, signs)
+            if status is not None:
+                line.clear()
+                return status
+            line.show(signs, time.monotonic() - started)
+            _keep_time(process, options, signs, started)
+            time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            # The terminal sent it to the script as well: it ends as it would have, and what is known is told.
+            interrupts += 1
+            line.clear()
+            if interrupts == 1:
+                progress.write("gradwright: interrupted; the report follows (Ctrl-C again: without trying anything)\n")
+            else:
+                process.kill()
+
+
+def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
+    for line in lines:
+        data = line.get("data", {})
+        if line.get("part") == "script" and data.get("gradients") and signs.first_gradient is None:
+            signs.first_gradient = time.monotonic()
+        if line.get("part") == "script" and "exit_code" in data:
+            signs.examining_since = time.monotonic()
+        if line.get("part") == "progress":
+            signs.stage, signs.detail = data["stage"], data["detail"]
+            if signs.stage == "watching" and data["done"]:
+                signs.detail = f"{data['detail']}, {data['done']} gradient calls"
+            if signs.stage == "trying" and data["total"]:
+                signs.detail = f"{data['detail']} ({data['done'] + 1} of {data['total']})"
+            if signs.stage == "failed":
+                signs.failure = data["detail"]
+
+
+def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs, started: float) -> None:
+    now = time.monotonic()
+    if signs.examining_since is not None:
+        if now > signs.examining_since + 2 * options.probe_seconds + 60:
+            process.kill()
+        return
+    if options.to_end:
+        return
+    if signs.polite_at is not None:
+        if now > signs.polite_at + _GRACE_SECONDS:
+            process.kill()
+        return
+    late = (
+        now > signs.first_gradient + options.max_seconds + 1.0
+        if signs.first_gradient is not None
+        else now > started + _WITHOUT_GRADIENT * options.max_seconds
+    )
+    if late:
+        signs.polite_at = now
+        process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
+
+
+def _judge_the_dead(command: list[str], progress: TextIO) -> None:
+    """The patient died before it could judge: its facts still can be."""
+    with contextlib.suppress(subprocess.SubprocessError, OSError):
+        subprocess.run([*command, "only judge"], timeout=60, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+
+def _with_end(report: Report, signs: _Signs, status: int, seconds: float) -> Report:
+    if report.script.exit_code is not None:
+        if signs.stage == "finished" or signs.failure is not None:
+            return report
+        return _saying(report, "whatever is missing here", "the process was ended while it tried the subjects")
+    stopped = report.script.stopped_early
+    if status < 0:
+        name = signal.Signals(-status).name
+        if signs.polite_at is not None:
+            stopped = "it did not stop when asked, so it was killed"
+        script = dataclasses.replace(report.script, exit_code=status, seconds=seconds, stopped_early=stopped)
+        why = f"the process was ended by {name} before they could be tried"
+        return _saying(dataclasses.replace(report, script=script), "the values of gradients", why)
+    script = dataclasses.replace(report.script, exit_code=status, seconds=seconds, stopped_early=stopped)
+    why = "the script replaced or ended its own process"
+    return _saying(dataclasses.replace(report, script=script), "the values of gradients", why)
+
+
+def _saying(report: Report, what: str, why: str) -> Report:
+    return dataclasses.replace(report, not_examined=(*report.not_examined, NotExamined(what, why)))
+
+
+@contextlib.contextmanager
+def _journal_file() -> Iterator[Path]:
+    """A journal of this run's own; removed once it is folded, kept when folding it fails."""
+    handle, name = tempfile.mkstemp(prefix="gradwright-", suffix=".jsonl")
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path
+    except BaseException:
+        sys.stderr.write(f"gradwright: what was known so far is in {path}\n")
+        raise
+    path.unlink()
+
+
+class _ProgressLine:
+    """One line on a terminal, rewritten; nothing elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._on = stream, stream.isatty()
+        self._last = 0.0
+        self._shown = False
+
+    def show(self, signs: _Signs, seconds: float) -> None:
+        if self._on and seconds - self._last > 0.5 and signs.stage != "finished":
+            self._last, self._shown = seconds, True
+            self._stream.write(f"\r\x1b[2Kgradwright: {signs.stage} {signs.detail} · {seconds:.0f} s"[:110])
+            self._stream.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            self._shown = False
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+
+
+def save(report: Report, path: Path) -> None:
+    """Write the session beside its place, then move it over: a full disk or a kill leaves the old one whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(to_json(report))
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

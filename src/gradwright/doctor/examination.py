@@ -1,0 +1,188 @@
+"""After the script: probe, judge, rewrite, prove, in that order, in one place.
+
+Each stage writes what it learns to the journal as it learns it; what can't be tried is written down as not examined.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradwright.doctor import rules
+from gradwright.doctor.observe.loops import LoopUse
+from gradwright.doctor.observe.places import home, relative
+from gradwright.doctor.options import Options
+from gradwright.doctor.session.facts import Fact, LoopShape
+from gradwright.doctor.session.journal import Journal, fold
+from gradwright.doctor.session.model import Candidate, Finding, Fix, NotExamined, Report, Source
+from gradwright.doctor.source.files import SourceFile, read
+from gradwright.doctor.source.reading import read_facts
+from gradwright.doctor.source.suppressions import Suppressions
+
+if TYPE_CHECKING:
+    from gradwright.doctor.observe.functions import FunctionUse
+    from gradwright.doctor.observe.watch import Watch
+
+Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
+
+
+def examine(
+    journal: Journal, options: Options, watch: Watch | None, loops: Sequence[LoopUse], files: Iterable[SourceFile]
+) -> None:
+    """Facts from the text and from trials, then findings, then fixes. Cost: ``2 * probe_seconds`` at most."""
+    read_subjects, read_of_text = read_facts(files, relative)
+    journal.add(*read_subjects, *read_of_text)
+    if watch is not None:
+        probe(journal, watch, loops, options.probe_seconds)
+    elif "torch" not in sys.modules:
+        journal.add(NotExamined("gradients", "the script never imported torch"))
+    _add_library_sources(journal)
+    journal.progress("judging")
+    judge_journal(journal, options)
+    if watch is not None:
+        treat(journal, watch, options.probe_seconds)
+
+
+def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
+    from gradwright.doctor.probe.functions import Limits, probe_function
+    from gradwright.doctor.probe.loops import probe_loop
+
+    share = watch.clock.share
+    # The user's own first; what libraries bring comes with what time is left.
+    functions = sorted(watch.functions.uses.values(), key=lambda use: use.subject.origin == "library")
+
+    def trial_of_function(use: FunctionUse) -> Trial:
+        return use.subject.name, lambda: probe_function(use, watch.store.of(use.subject.id), share, Limits())
+
+    def trial_of_loop(use: LoopUse) -> Trial:
+        return f"the loop at {use.subject.location}", lambda: probe_loop(use, share, Limits())
+
+    plain = [use for use in loops if use.entries and not use.site.in_function_class]
+    journal.add(*(use.subject for use in plain))
+    _try_all([*map(trial_of_function, functions), *map(trial_of_loop, plain)], journal, seconds)
+
+
+def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    for number, (name, trial) in enumerate(trials):
+        journal.progress("trying", name, number, len(trials))
+        if time.monotonic() > until:
+            journal.add(NotExamined(name, f"the {seconds:g} s for trying subjects were used up"))
+            continue
+        try:
+            for item in trial():
+                journal.add(item)
+                if time.monotonic() > until:
+                    journal.add(NotExamined(f"the rest of {name}", f"the {seconds:g} s for trying were used up"))
+                    break
+        except Exception as error:
+            # One subject that upsets the doctor must not cost the others their verdicts; it is said, with the place.
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}:{last.lineno}"
+            journal.add(NotExamined(name, f"the doctor failed on it: {type(error).__name__}: {error} ({where})"))
+
+
+def source_of(file: SourceFile) -> Source:
+    return Source(relative(file.path), hashlib.sha256(Path(file.path).read_bytes()).hexdigest(), file.text)
+
+
+def _add_library_sources(journal: Journal) -> None:
+    """The text of installed files that subjects stand in, so that a report can show their lines."""
+    known = fold(journal.path)
+    have = {source.path for source in known.sources}
+    for subject in known.subjects:
+        path = subject.location.path
+        if path not in have and not path.startswith("<"):
+            have.add(path)
+            with contextlib.suppress(OSError, SyntaxError, UnicodeDecodeError):
+                journal.add(source_of(read(str(Path(home()) / path))))
+
+
+def judge_journal(journal: Journal, options: Options) -> None:
+    """Findings out of whatever facts the journal holds; also those of a patient that died early."""
+    report = fold(journal.path)
+    remarks = {source.path: Suppressions.of(source.text) for source in report.sources}
+    for finding in rules.judge(report.subjects, report.facts):
+        if not _selected(finding, options):
+            continue
+        at = finding.location
+        remark = remarks.get(at.path)
+        if remark is not None and remark.covers(finding.code, at.line, at.end_line):
+            journal.add_suppressed(finding)
+        else:
+            journal.add(finding)
+
+
+def _selected(finding: Finding, options: Options) -> bool:
+    chosen = not options.select or finding.code.startswith(options.select)
+    return chosen and not (options.ignore and finding.code.startswith(options.ignore))
+
+
+def treat(journal: Journal, watch: Watch, seconds: float) -> None:
+    """Rewrite what a rule names a rewrite for, prove it, and write the finding again with what came out."""
+    until = time.monotonic() + seconds
+    report = fold(journal.path)
+    rewrites = {rule.rule.code: rule.rule.rewrite for rule in rules.all_rules()}
+    uses = {use.subject.id: use for use in watch.functions.uses.values()}
+    for finding in report.findings:
+        evidence = [fact for fact in report.facts if fact.id in finding.evidence]
+        use = next((uses[fact.subject] for fact in evidence if fact.subject in uses), None)
+        if rewrites.get(finding.code) is None or use is None or use.subject.origin == "library":
+            continue
+        journal.progress("proving", f"a fix of {finding.subject}")
+        candidates, fix = _treat_one(finding, evidence, report, use, watch, until)
+        if candidates or fix:
+            journal.add(finding.with_fix(tuple(candidates), fix))
+
+
+def _treat_one(
+    finding: Finding, evidence: Sequence[Fact], report: Report, use: FunctionUse, watch: Watch, until: float
+) -> tuple[list[Candidate], Fix | None]:
+    from gradwright.doctor.probe.functions import Limits, attempt
+    from gradwright.doctor.prove import prove
+    from gradwright.doctor.rewrite import propose
+
+    source = report.source(finding.location.path)
+    if source is None or not _unchanged(source):
+        return [], None
+    candidates: list[Candidate] = []
+    specimens = [(kept.args, kept.wanted) for kept in watch.store.of(use.subject.id) if any(kept.wanted)]
+    namespace = getattr(use.function.forward, "__globals__", {})
+    seconds = next((fact.seconds for fact in evidence if isinstance(fact, LoopShape)), None)
+    for proposal in propose(finding, evidence, source.text):
+        left = until - time.monotonic()
+        if left < 1.0:
+            candidates.append(Candidate(proposal.rewrite, proposal.diff, "not tried: the time for proofs was used up"))
+            continue
+        proof = attempt(
+            lambda proposal=proposal, left=left: prove(  # type: ignore[misc]  # bound at once
+                proposal,
+                use.function,
+                namespace,
+                specimens,
+                expect="right" if finding.category == "gradient" else "same",
+                deadline=time.monotonic() + min(left, 15.0),
+                seconds=seconds,
+            ),
+            Limits(min(left, 15.0) + 2.0),
+        )
+        verdict = proof.value if proof.how == "returned" else f"its trial ended early: {proof.why}"
+        if isinstance(verdict, str) or verdict is None:
+            candidates.append(Candidate(proposal.rewrite, proposal.diff, verdict))
+            continue
+        return [*candidates, Candidate(proposal.rewrite, proposal.diff)], Fix(proposal.diff, verdict)
+    return candidates, None
+
+
+def _unchanged(source: Source) -> bool:
+    """Whether the file still is what ran: nobody is handed a diff of yesterday's text."""
+    try:
+        return hashlib.sha256((Path(home()) / source.path).read_bytes()).hexdigest() == source.sha256
+    except OSError:
+        return False

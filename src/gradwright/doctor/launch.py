@@ -1,0 +1,170 @@
+"""Run a program as ``python`` itself would: its main module, its argv, its path, its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import runpy
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradwright.errors import UsageError
+
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run: ``path`` is the file of the main module, ``spec`` its module spec under ``-m``."""
+
+    path: str
+    argv: tuple[str, ...]
+    path0: str
+    roots: tuple[Path, ...]
+    package: str | None = None
+    spec: importlib.machinery.ModuleSpec | None = None
+
+
+def find_program(target: str, *, module: bool, arguments: Sequence[str]) -> Program:
+    """Raises ``UsageError`` where there is no such script or module."""
+    here = Path.cwd()
+    if module:
+        return _find_module(target, here, arguments)
+    path = Path(target)
+    if path.is_dir():
+        if not (path / "__main__.py").is_file():
+            raise UsageError(f"{target} is a directory without a __main__.py; name the script in it that should run")
+        main = (path / "__main__.py").resolve()
+        return Program(str(main), (target, *arguments), str(path.resolve()), (main.parent, here), package="")
+    if not path.is_file():
+        raise UsageError(f"there is no script {target} (in {here})")
+    real = path.resolve()
+    return Program(str(path.absolute()), (target, *arguments), str(real.parent), (real.parent, here))
+
+
+def _find_module(name: str, here: Path, arguments: Sequence[str]) -> Program:
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(name + ".__main__")
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"no module named {name} can be run: {error}") from None
+    if spec is None or spec.origin is None:
+        raise UsageError(f"there is no module {name} that can be run (from {here})")
+    return Program(spec.origin, (spec.origin, *arguments), str(here), (here,), spec.parent, spec)
+
+
+def run_program(program: Program, compile_main: Callable[[str], Any], on_death: Callable[[BaseException], None]) -> int:
+    """Run to the end, threads included, and return the exit code that ``python`` would have had.
+
+    An exception is shown as Python shows it, less the frames that are ours, after ``on_death`` has seen it.
+    """
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, __file__=program.path, __package__=program.package)
+    if program.spec is not None:
+        main.__spec__, main.__loader__ = program.spec, program.spec.loader
+    else:
+        main.__dict__["__cached__"] = None
+        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program.path)
+        main.__spec__ = None
+    sys.modules["__main__"] = main
+    sys.argv[:] = program.argv
+    sys.path[:] = [program.path0, *(entry for entry in sys.path if entry != program.path0)]
+    pid = os.getpid()
+    code = 0
+    try:
+        exec(_code_of(program, compile_main), main.__dict__)  # the user's script: running it is the point
+    except SystemExit as leaving:
+        code = _exit_code(leaving)
+    except BaseException as error:
+        on_death(error)
+        from gradwright.doctor.observe.clock import StoppedEarly
+
+        if isinstance(error, StoppedEarly):
+            code = 0
+        else:
+            _show(error)
+            code = 130 if isinstance(error, KeyboardInterrupt) else 1
+    if os.getpid() != pid:
+        return code
+    with contextlib.suppress(KeyboardInterrupt):
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+    return code
+
+
+def _code_of(program: Program, compile_main: Callable[[str], Any]) -> Any:
+    if program.spec is not None and not program.path.endswith(".py"):
+        return program.spec.loader.get_code(program.spec.name)  # type: ignore[union-attr]  # zip or bytecode only
+    if program.spec is not None and "site-packages" in program.path:
+        return runpy._get_module_details(program.spec.name)[2]  # type: ignore[attr-defined]  # as `python -m` does
+    return compile_main(program.path)
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """Through ``sys.excepthook``, which may be the user's own, with a traceback that starts in the user's code."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_OURS):
+        frames = frames.tb_next
+    try:
+        sys.excepthook(type(error), error, frames)
+    except Exception:
+        traceback.print_exception(type(error), error, frames)
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+
+
+def on_import_of_torch(call: Callable[[], None]) -> Callable[[], None]:
+    """Call once, right after ``torch`` has been imported (at once if it is loaded). Returns what takes the wait back.
+
+    Waiting, not importing: a script may set OMP_NUM_THREADS or CUDA_VISIBLE_DEVICES before its own import of torch.
+    """
+    if "torch" in sys.modules:
+        call()
+        return lambda: None
+
+    class Waiter:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+            if name != "torch":
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec("torch")
+            if spec is not None and spec.loader is not None:
+                execute = spec.loader.exec_module
+
+                def exec_module(module: types.ModuleType) -> None:
+                    execute(module)
+                    call()
+
+                spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this one import of torch only
+            return spec
+
+    waiter = Waiter()
+    sys.meta_path.insert(0, waiter)
+
+
+    def stop() -> None:
+        if waiter in sys.meta_path:
+            sys.meta_path.remove(waiter)
+
+    return stop

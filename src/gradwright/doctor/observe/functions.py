@@ -1,0 +1,199 @@
+"""Custom Functions as they are used: ``Function.apply`` going forward, ``BackwardCFunction.apply`` going back."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import BackwardCFunction
+
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.places import definition, is_user_file, location_in, user_frame
+from gradwright.doctor.observe.specimens import Kept, SpecimenStore
+from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
+from gradwright.doctor.session.model import Subject
+from gradwright.doctor.session.place import Location
+from gradwright.functions.surrogate import surrogate_reason
+
+
+@dataclass
+class FunctionUse:
+    """One custom Function and what was seen of it."""
+
+    function: type[Function]
+    subject: Subject
+    forward_calls: int = 0
+    tracked_calls: int = 0
+    backward_calls: int = 0
+    forward_seconds: float = 0.0
+    backward_seconds: float = 0.0
+    gradients_before: int | None = None
+    call_site: Location | None = None
+    # The node of a call whose specimen was kept, so that its real cotangents can join it.
+    awaiting: weakref.WeakKeyDictionary[Any, Kept] = field(default_factory=weakref.WeakKeyDictionary)
+
+
+def input_names(function: type[Function]) -> list[str]:
+    """The names of the forward's inputs, without ctx; ``*args`` is numbered.
+
+    >>> class Scale(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, *weights): ...
+    >>> input_names(Scale)[:3]
+    ['x', 'weights[0]', 'weights[1]']
+    """
+    try:
+        parameters = list(inspect.signature(function.forward).parameters.values())
+    except (TypeError, ValueError):
+        return [f"input {index}" for index in range(64)]
+    combined = function.setup_context is Function.setup_context
+    if combined and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        parameters = parameters[1:]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            names.extend(f"{parameter.name}[{index}]" for index in range(64))
+        else:
+            names.append(parameter.name)
+    return names + [f"input {index}" for index in range(len(names), 64)]
+
+
+def _has_backward(function: type[Function]) -> bool:
+    return function.backward is not Function.backward
+
+
+class FunctionWatch:
+    """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
+
+    def __init__(self, clock: Clock, store: SpecimenStore, on_new: Callable[[Subject], None]) -> None:
+        self._clock, self._store, self._on_new = clock, store, on_new
+        self.uses: dict[type[Function], FunctionUse] = {}
+        self._restore: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        original_apply = Function.__dict__["apply"]
+        watched = self._watched_apply(original_apply.__func__)
+        Function.apply = classmethod(watched)  # type: ignore[method-assign, assignment]  # that is what watching means
+        self._restore.append(lambda: setattr(Function, "apply", original_apply))
+        for name in ("apply", "apply_boxed"):
+            original = BackwardCFunction.__dict__.get(name)  # apply_boxed: torch 2.12 and later
+            if original is not None:
+                setattr(BackwardCFunction, name, self._watched_backward(original))
+                self._restore.append(functools.partial(setattr, BackwardCFunction, name, original))
+
+    def remove(self) -> None:
+        while self._restore:
+            self._restore.pop()()
+
+    def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if cls.__module__.startswith("torch.") or torch.compiler.is_compiling():
+                return original(cls, *args, **kwargs)
+            return self._forward(original, cls, args, kwargs)
+
+        # Dynamo knows a bound `MyFunction.apply` by this name.
+        apply.__name__, apply.__qualname__, apply.__doc__ = "apply", "Function.apply", original.__doc__
+        return apply
+
+    def _forward(self, original: Callable[..., Any], cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        use = self.uses.get(cls) or self._meet(cls)
+        use.forward_calls += 1
+        wanted = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+        tracked = torch.is_grad_enabled() and any(wanted)
+        kept = None
+        if tracked:
+            use.tracked_calls += 1
+            if use.gradients_before is None:
+                use.gradients_before = self._clock.gradients
+        if not kwargs and not torch._C._are_functorch_transforms_active():
+            # Before the call: a forward may write into its inputs.
+            mask = wanted if tracked else tuple(False for _ in args)
+            kept = self._store.offer(use.subject.id, use.forward_calls, args, lambda: input_names(cls), mask)
+        started = time.perf_counter()
+        try:
+            result = original(cls, *args, **kwargs)
+        finally:
+            ended = time.perf_counter()
+            use.forward_seconds += ended - started
+            self._clock.saw(started, ended)
+        if kept is not None and tracked:
+            node = next((item.grad_fn for item in (result if isinstance(result, tuple) else (result,))
+                         if isinstance(item, Tensor) and item.grad_fn is not None), None)  # fmt: skip
+            if isinstance(node, BackwardCFunction):
+                use.awaiting[node] = kept
+        return result
+
+    def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(node: Any, *cotangents: Any) -> Any:
+            use = self.uses.get(getattr(node, "_forward_cls", None))  # type: ignore[arg-type]  # None is no key
+            if use is None:
+                return original(node, *cotangents)
+            use.backward_calls += 1
+            kept = use.awaiting.pop(node, None)
+            if kept is not None:
+                given = cotangents[0] if len(cotangents) == 1 and isinstance(cotangents[0], list) else cotangents
+                with torch.no_grad():
+                    self._store.keep_cotangents(kept, given)
+            started = time.perf_counter()
+            try:
+                return original(node, *cotangents)
+            finally:
+                ended = time.perf_counter()
+                use.backward_seconds += ended - started
+                self._clock.saw(started, ended)
+
+        apply.__name__, apply.__doc__ = original.__name__, original.__doc__
+        return apply
+
+    def _meet(self, cls: type[Function]) -> FunctionUse:
+        where = definition(cls)
+        path = getattr(getattr(cls.forward, "__code__", None), "co_filename", "<unknown>")
+        subject = Subject(
+            id=f"function:{cls.__qualname__}@{where}",
+            kind="function",
+            name=cls.__qualname__.replace("<locals>.", ""),
+            location=where,
+            origin="script" if is_user_file(path) or path.startswith("<") else "library",
+        )
+        use = FunctionUse(cls, subject)
+        frame = user_frame(3)
+        if frame is not None:
+            use.call_site = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+        self.uses[cls] = use
+        self._on_new(subject)
+        return use
+
+    def facts(self) -> list[Fact]:
+        known: list[Fact] = []
+        for use in list(self.uses.values()):
+            subject = use.subject.id
+            reason = surrogate_reason(use.function)
+            if reason is not None:
+                known.append(DeclaredSurrogate(id=f"surrogate {subject}", subject=subject, reason=reason))
+            known.append(
+                FunctionCalls(
+                    id=f"calls {subject}",
+                    subject=subject,
+                    forward_calls=use.forward_calls,
+                    tracked_calls=use.tracked_calls,
+                    backward_calls=use.backward_calls,
+                    forward_seconds=use.forward_seconds,
+                    backward_seconds=use.backward_seconds,
+                    share_of_step=self._clock.share(use.forward_seconds + use.backward_seconds),
+                    call_site=use.call_site,
+                    forward_at=definition(use.function.forward),
+                    backward_at=definition(use.function.backward) if _has_backward(use.function) else None,
+                    gradient_calls_since=(
+                        self._clock.gradients - use.gradients_before if use.gradients_before is not None else 0
+                    ),
+                )
+            )
+        return known

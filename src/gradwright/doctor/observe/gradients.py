@@ -1,0 +1,245 @@
+"""Calls of ``autograd.grad`` and ``backward``, by call site: how often, how long, on what, and the losses' values."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.places import is_user_file, location_in, user_frame
+from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
+from gradwright.doctor.session.model import Subject
+
+Api = Literal["autograd.grad", "backward"]
+
+# Nodes that take one entry or row out of a tensor. SelectBackward0 is x[j], UnbindBackward0 iteration over x.
+_TAKES_ENTRY = ("SelectBackward", "UnbindBackward", "IndexBackward")
+# What may stand between an entry and what is differentiated: squeeze, x[j:j+1], a power, a sum of one row ...
+_ENTRY_WITHIN = 6
+_HISTORY = 64
+
+
+@dataclass
+class Site:
+    """One call site and what was seen of it."""
+
+    subject: Subject
+    api: Api
+    calls: int = 0
+    seconds: float = 0.0
+    create_graph: bool = False
+    run: int = 0
+    run_key: Any = None
+    longest_run: int = 0
+    run_of: str = ""
+    run_shape: tuple[int, ...] = ()
+    losses: int = 0
+    first: float = math.nan
+    last: float = math.nan
+    lowest: float = math.inf
+    first_negative: int | None = None
+    first_nonfinite: int | None = None
+    nonfinite: str = ""
+    history: list[float] = field(default_factory=list)
+
+
+class GradientWatch:
+    """Stands in for ``torch.autograd.backward`` and ``torch.autograd.grad`` while installed.
+
+    ``before_backward(subject)`` is called ahead of each backward, so that others can look at ``.grad`` there.
+    """
+
+    def __init__(
+        self, clock: Clock, on_new: Callable[[Subject], None], before_backward: Callable[[Subject], None]
+    ) -> None:
+        self._clock, self._on_new, self._before = clock, on_new, before_backward
+        self.sites: dict[tuple[CodeType, int], Site] = {}
+        self._restore: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        apis: tuple[tuple[str, Api], ...] = (("backward", "backward"), ("grad", "autograd.grad"))
+        for name, api in apis:
+            original = getattr(torch.autograd, name)
+            setattr(torch.autograd, name, self._watched(original, api))
+            self._restore.append(functools.partial(setattr, torch.autograd, name, original))
+
+    def remove(self) -> None:
+        while self._restore:
+            self._restore.pop()()
+
+    def _watched(self, original: Callable[..., Any], api: Api) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return original(*args, **kwargs)
+            site = self._site(api)
+            if site is None:
+                return original(*args, **kwargs)
+            self._clock.saw_gradient()
+            self._look_at(site, args, kwargs)
+            if api == "backward":
+                self._before(site.subject)
+            started = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                ended = time.perf_counter()
+                site.calls += 1
+                site.seconds += ended - started
+                self._clock.saw(started, ended)
+
+        return call
+
+    def _site(self, api: Api) -> Site | None:
+        frame = user_frame(3)
+        if frame is None:
+            return None
+        key = (frame.f_code, frame.f_lasti)
+        site = self.sites.get(key)
+        if site is None:
+            at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+            name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
+            place = "the script" if name == "<module>" else name.replace("<locals>.", "")
+            subject = Subject(
+                id=f"gradient_call:{api}@{at.path}:{at.line}:{at.column}",
+                kind="gradient_call",
+                name=f"{api} in {place}",
+                location=at,
+                origin="script" if is_user_file(frame.f_code.co_filename) else "library",
+            )
+            site = self.sites[key] = Site(subject, api)
+            self._on_new(subject)
+        return site
+
+    def _look_at(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        roots = args[0] if args else kwargs.get("outputs" if site.api == "autograd.grad" else "tensors")
+        root = roots if isinstance(roots, Tensor) else _only(roots)
+        site.create_graph = site.create_graph or bool(kwargs.get("create_graph", False))
+        if root is None:
+            site.run, site.run_key = 0, None
+            return
+        if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
+            self._loss(site, root)
+        cotangents = kwargs.get("grad_outputs") if site.api == "autograd.grad" else kwargs.get("grad_tensors")
+        wrt = args[1] if len(args) > 1 and site.api == "autograd.grad" else kwargs.get("inputs")
+        key, of, shape = _entry_of(root, _only(cotangents), wrt)
+        site.run = site.run + 1 if key is not None and key == site.run_key else int(key is not None)
+        site.run_key = key
+        if site.run > site.longest_run:
+            site.longest_run, site.run_of, site.run_shape = site.run, of, shape
+
+    def _loss(self, site: Site, root: Tensor) -> None:
+        value = root.detach()
+        number = float(value) if not value.is_complex() else math.nan
+        step = site.losses
+        site.losses += 1
+        if step == 0:
+            site.first = number
+        site.last = number
+        if number < site.lowest:
+            site.lowest = number
+        if number < 0 and site.first_negative is None:
+            site.first_negative = step
+        if not math.isfinite(number) and site.first_nonfinite is None and not value.is_complex():
+            site.first_nonfinite, site.nonfinite = step, str(number)
+        if len(site.history) < _HISTORY:
+            site.history.append(number)
+
+    def facts(self) -> list[Fact]:
+        known: list[Fact] = []
+        for site in list(self.sites.values()):
+            subject = site.subject.id
+            known.append(
+                GradientCalls(
+                    id=f"gradients {subject}",
+                    subject=subject,
+                    api=site.api,
+                    calls=site.calls,
+                    seconds=site.seconds,
+                    share_of_step=self._clock.share(site.seconds),
+                    longest_run=site.longest_run,
+                    run_of=site.run_of,
+                    run_shape=site.run_shape,
+                    create_graph=site.create_graph,
+                )
+            )
+            if site.losses:
+                known.append(
+                    LossValues(
+                        id=f"losses {subject}",
+                        subject=subject,
+                        calls=site.losses,
+                        first=site.first,
+                        last=site.last,
+                        lowest=site.lowest,
+                        first_negative_step=site.first_negative,
+                        first_nonfinite_step=site.first_nonfinite,
+                        first_nonfinite=site.nonfinite,
+                        history=tuple(site.history),
+                    )
+                )
+        return known
+
+
+def _only(trees: Any) -> Tensor | None:
+    """The tensor itself, or the only one of a sequence of one."""
+    if isinstance(trees, Tensor):
+        return trees
+    if isinstance(trees, Sequence) and len(trees) == 1 and isinstance(trees[0], Tensor):
+        return trees[0]
+    return None
+
+
+def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, str, tuple[int, ...]]:
+    """A key that stays the same while entries of one tensor, on one graph, are differentiated one after the other.
+
+    Nodes are told apart by their sequence number: holding the node itself would keep the user's graph alive.
+    Column sums, ``y[:, k].sum()``, are the sum trick and no entries; products with a vector that changes (power
+    iteration, conjugate gradients) are none either.
+    """
+    node = root.grad_fn
+    if node is None:
+        return None, "", ()
+    inputs = tuple(id(item) for item in wrt) if isinstance(wrt, (list, tuple)) else id(wrt)
+    if cotangent is not None and 1 < cotangent.numel() <= 1 << 16 and not cotangent.requires_grad:
+        if int(torch.count_nonzero(cotangent)) == 1:
+            return (_number(node), inputs), "one-hot cotangents", tuple(root.shape)
+        return None, "", ()
+    if root.numel() != 1:
+        return None, "", ()
+    summed = False
+    front: list[Any] = [node]
+    for _ in range(_ENTRY_WITHIN):
+        for item in front:
+            name = item.name()
+            if name.startswith(_TAKES_ENTRY):
+                if summed and getattr(item, "_saved_dim", 0) not in (0,):
+                    return None, "", ()  # the sum trick, one column at a time
+                base = item.next_functions[0][0]
+                while base is not None and base.name().startswith(_TAKES_ENTRY):
+                    item, base = base, base.next_functions[0][0]
+                if base is None:
+                    return None, "", ()
+                return (
+                    (_number(base), inputs),
+                    "entries of one tensor",
+                    tuple(getattr(item, "_saved_self_sym_sizes", ())),
+                )
+            summed = summed or name.startswith(("SumBackward", "MeanBackward"))
+        front = list(itertools.islice((edge[0] for item in front for edge in item.next_functions if edge[0]), 16))
+    return None, "", ()
+
+
+def _number(node: Any) -> tuple[str, int]:
+    # AccumulateGrad nodes have no number of their own that lasts; they are as good as their variable.
+    variable = getattr(node, "variable", None)
+    return node.name(), id(variable) if variable is not None else node._sequence_nr()

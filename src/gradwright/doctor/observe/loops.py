@@ -1,0 +1,95 @@
+"""The hook that instrumented loops call: when they are entered and left, and what they are entered with.
+
+No torch is imported here: the script decides when torch is loaded, and a loop may run before that.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradwright.doctor.session.facts import Fact, LoopRun
+from gradwright.doctor.session.model import Subject
+from gradwright.doctor.source.loops import LoopSite
+
+RECORDED_ENTRIES = 2
+
+
+@dataclass
+class LoopUse:
+    """One loop and what was seen of it; ``live_ins`` of its first entries, with tensors copied."""
+
+    subject: Subject
+    site: LoopSite
+    path: str
+    entries: int = 0
+    seconds: float = 0.0
+    live_ins: list[dict[str, Any]] = field(default_factory=list)
+    globals: dict[str, Any] = field(default_factory=dict)
+
+
+class LoopWatch:
+    """What the transform of ``source`` calls, under a name in builtins."""
+
+    def __init__(
+        self,
+        saw: Callable[[float, float], None],
+        share: Callable[[float], float],
+        copy: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        self._saw, self._share, self._copy = saw, share, copy
+        self.uses: list[LoopUse] = []
+        self._open = threading.local()
+
+    def add(self, uses: list[LoopUse]) -> int:
+        """Register the loops of a file; the number of the first."""
+        base = len(self.uses)
+        self.uses.extend(uses)
+        return base
+
+    def enter(self, number: int) -> bool:
+        """Whether the caller should hand over its live-ins."""
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_compiling():
+            return False
+        use = self.uses[number]
+        use.entries += 1
+        if not hasattr(self._open, "started"):
+            self._open.started = {}
+        self._open.started[number] = time.perf_counter()
+        return use.entries <= RECORDED_ENTRIES and use.site.replayable and torch is not None
+
+    def record(self, number: int, names: dict[str, Any]) -> None:
+        use = self.uses[number]
+        frame = sys._getframe(1)
+        use.globals = frame.f_globals
+        use.live_ins.append(self._copy({name: names[name] for name in use.site.live_ins if name in names}))
+        self._open.started[number] = time.perf_counter()
+
+    def leave(self, number: int) -> None:
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_compiling():
+            return
+        started = getattr(self._open, "started", {}).pop(number, None)
+        if started is not None:
+            ended = time.perf_counter()
+            self.uses[number].seconds += ended - started
+            if torch is not None:
+                self._saw(started, ended)
+
+    def facts(self) -> list[Fact]:
+        return [
+            LoopRun(
+                id=f"loop {use.subject.id}",
+                subject=use.subject.id,
+                entries=use.entries,
+                seconds=use.seconds,
+                share_of_step=self._share(use.seconds),
+            )
+            for use in self.uses
+            if use.entries
+        ]

@@ -1,0 +1,152 @@
+"""Optimizer steps, and gradients that were never cleared between them.
+
+NOTE [stale gradients]: after a step, the gradients of a few parameters are remembered by object and version. If a later
+backward still finds the same object, with the same version and not all zero, it adds to gradients that a step has
+already used. Whether that was meant to be is only known at the optimizer's own next step: in a GAN the generator's
+backward also adds to the discriminator's old gradients, which are cleared before the discriminator's turn. So a step is
+stale when since the step before, no backward and not the step itself found the gradients cleared, and none was changed
+by anything but a backward (``p.grad.mul_(0.9)`` is somebody's momentum, not an omission).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.places import is_user_file, location_in, user_frame
+from gradwright.doctor.session.facts import Fact, OptimizerSteps
+from gradwright.doctor.session.model import Subject
+
+_SAMPLE = 4  # parameters of an optimizer that are looked at
+
+
+@dataclass
+class Remembered:
+    """A parameter's gradient as a step left it; held weakly, so that clearing it frees its memory as ever."""
+
+    parameter: Tensor
+    grad: weakref.ref[Tensor]
+    version: int
+
+    def untouched(self) -> bool:
+        grad = self.parameter.grad
+        return (
+            grad is not None
+            and grad is self.grad()
+            and grad._version == self.version
+            and bool(torch.any(grad.detach() != 0))
+        )
+
+
+@dataclass
+class OptimizerUse:
+    """One optimizer and what was seen of it."""
+
+    subject: Subject
+    steps: int = 0
+    stale_steps: int = 0
+    first_stale: int | None = None
+    parameters: int = 0
+    remembered: list[Remembered] = field(default_factory=list)
+    added_to_stale: bool = False
+    cleared: bool = False
+    site: Subject | None = None
+
+
+class OptimizerWatch:
+    """Listens to every optimizer through torch's own global hooks."""
+
+    def __init__(self, clock: Clock, on_new: Callable[[Subject], None]) -> None:
+        self._clock, self._on_new = clock, on_new
+        self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
+        self._all: list[OptimizerUse] = []
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def remove(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def before_backward(self, site: Subject) -> None:
+        """See NOTE [stale gradients]."""
+        for use in self._all:
+            if not use.remembered or use.cleared:
+                continue
+            if all(held.untouched() for held in use.remembered):
+                use.added_to_stale = True
+                use.site = site
+            elif not use.added_to_stale or any(_is_clear(held.parameter) for held in use.remembered):
+                use.cleared = True
+
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        use = self.uses.get(optimizer) or self._meet(optimizer)
+        if use.remembered and use.added_to_stale and not use.cleared:
+            use.stale_steps += 1
+            if use.first_stale is None:
+                use.first_stale = use.steps
+
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        use = self.uses.get(optimizer)
+        if use is None:
+            return
+        use.steps += 1
+        use.added_to_stale = use.cleared = False
+        use.remembered = []
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                grad = parameter.grad
+                if grad is not None and grad.layout is torch.strided and len(use.remembered) < _SAMPLE:
+                    use.remembered.append(Remembered(parameter, weakref.ref(grad), grad._version))
+        self._clock.steps = max(self._clock.steps, use.steps)
+        self._clock.stop_if_enough()
+
+    def _meet(self, optimizer: Optimizer) -> OptimizerUse:
+        frame = user_frame(4)
+        name = type(optimizer).__name__
+        if frame is None:
+            frame = user_frame(1)
+        assert frame is not None  # somebody called step
+        at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+        subject = Subject(
+            id=f"optimizer:{name}{len(self._all)}@{at.path}:{at.line}",
+            kind="optimizer",
+            name=name,
+            location=at,
+            origin="script" if is_user_file(frame.f_code.co_filename) else "library",
+        )
+        use = OptimizerUse(subject, parameters=sum(len(group["params"]) for group in optimizer.param_groups))
+        self.uses[optimizer] = use
+        self._all.append(use)
+        self._on_new(subject)
+        return use
+
+    def facts(self) -> list[Fact]:
+        return [
+            OptimizerSteps(
+                id=f"steps {use.subject.id}",
+                subject=use.subject.id,
+                steps=use.steps,
+                stale_steps=use.stale_steps,
+                first_stale_step=use.first_stale,
+                parameters=use.parameters,
+                backward_site=use.site.location if use.site is not None else None,
+            )
+            for use in self._all
+        ]
+
+
+def _is_clear(parameter: Tensor) -> bool:
+    return parameter.grad is None or not bool(torch.any(parameter.grad.detach() != 0))

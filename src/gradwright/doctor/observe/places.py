@@ -1,0 +1,103 @@
+"""Whose code is it? Frames and files of the user's, told from torch, the standard library and us."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import linecache
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType
+
+from gradwright.doctor.session.place import Location
+
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_STANDARD = tuple({str(Path(sysconfig.get_paths()[key])) + os.sep for key in ("stdlib", "platstdlib")})
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+@functools.cache
+def is_user_file(path: str) -> bool:
+    """A file that is neither ours, nor installed, nor of the standard library, nor generated (``<string>``)."""
+    if path.startswith("<"):
+        return False
+    path = os.path.realpath(path)
+    if any(part in path for part in _INSTALLED):
+        return False
+    return not path.startswith((_OURS, *_STANDARD))
+
+
+@functools.cache
+def is_library_file(path: str) -> bool:
+    """A file of an installed package other than torch and Gradwright: its Functions are judged too."""
+    if path.startswith("<"):
+        return False
+    path = os.path.realpath(path)
+    torch_file = getattr(sys.modules.get("torch"), "__file__", None) or "."
+    torch_home = str(Path(torch_file).resolve().parent) + os.sep
+    return any(part in path for part in _INSTALLED) and not path.startswith((torch_home, _OURS))
+
+
+@functools.cache
+def home() -> str:
+    """Where the script was started: asked once, before it can change directory."""
+    return str(Path.cwd().resolve()) + os.sep
+
+
+def relative(path: str) -> str:
+    """The path as a report names it: relative to where the script was started, where it lies below."""
+    real = os.path.realpath(path) if not path.startswith("<") else path
+    return real[len(home()) :] if real.startswith(home()) else real
+
+
+def location_in(code: CodeType, instruction: int, line: int | None = None) -> Location:
+    """The expression that an instruction of ``code`` belongs to, to the column where Python kept it."""
+    positions = next(itertools.islice(code.co_positions(), instruction // 2, None), (line, None, None, None))
+    first, last, column, end_column = positions
+    path = relative(code.co_filename)
+    if first is None or column is None or last is None or end_column is None:
+        return Location(path, line or first or code.co_firstlineno)
+    start = _characters(code.co_filename, first, column)
+    return Location(path, first, start + 1, last, _characters(code.co_filename, last, end_column) + 1)
+
+
+def _characters(path: str, line: int, utf8_offset: int) -> int:
+    """Python counts columns in UTF-8 bytes; people count characters."""
+    text = linecache.getline(path, line)
+    return utf8_offset if text.isascii() else len(text.encode()[:utf8_offset].decode(errors="replace"))
+
+
+def user_frame(depth: int = 2, limit: int = 60) -> FrameType | None:
+    """The innermost frame of the user's from ``depth`` callers up; of any library if there is none of the user's."""
+    frame: FrameType | None = sys._getframe(depth)
+    library = None
+    while frame is not None and limit:
+        path = frame.f_code.co_filename
+        if is_user_file(path):
+            return frame
+        if library is None and is_library_file(path):
+            library = frame
+        frame, limit = frame.f_back, limit - 1
+    return library
+
+
+def definition(thing: object) -> Location:
+    """Where a class or function is defined; line 1 of ``<unknown>`` if that can't be told (made by ``exec``)."""
+    try:
+        lines, first = inspect.getsourcelines(inspect.unwrap(thing) if callable(thing) else thing)  # type: ignore[arg-type]  # a class or function by contract
+        path = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # the same
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        code = getattr(getattr(thing, "forward", thing), "__code__", None)
+        if code is None:
+            return Location("<unknown>", 1)
+        return Location(relative(code.co_filename), code.co_firstlineno)
+    for offset, text in enumerate(lines):
+        if text.lstrip().startswith(("class ", "def ", "async def ")):
+            column = len(text) - len(text.lstrip()) + 1
+            return Location(
+                relative(path or "<unknown>"), first + offset, column, first + offset, len(text.rstrip()) + 1
+            )
+    return Location(relative(path or "<unknown>"), first)

@@ -1,0 +1,131 @@
+"""Specimens: detached copies of real inputs, one per signature, first calls first, within a bound of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradwright.doctor.session.model import NotExamined, Specimen, TensorSpec
+from gradwright.ground.tensors import copy_with_layout, map_tensors, tensor_bytes, tensors_in
+
+PER_SUBJECT = 8
+DEFAULT_BYTES = 1 << 30
+
+
+@dataclass
+class Kept:
+    """A specimen with its tensors: lives in the patient's memory only."""
+
+    about: Specimen
+    args: tuple[Any, ...]
+    wanted: tuple[bool, ...]
+    cotangents: tuple[Tensor | None, ...] | None = None
+    cotangent_specs: tuple[TensorSpec, ...] = field(default=())
+
+
+def spec_of(name: str, tensor: Tensor) -> TensorSpec:
+    return TensorSpec(
+        name=name,
+        shape=tuple(tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        stride=tuple(tensor.stride()) if tensor.layout is torch.strided else (),
+        device=str(tensor.device),
+        requires_grad=tensor.requires_grad,
+    )
+
+
+def signature(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Shapes, dtypes, strides, devices and requires_grad of the tensors; the type of everything else."""
+    parts: list[Any] = []
+    for arg in args:
+        if isinstance(arg, Tensor):
+            strided = arg.layout is torch.strided
+            parts.append((arg.shape, arg.dtype, arg.stride() if strided else None, arg.requires_grad, arg.device))
+        elif isinstance(arg, (list, tuple)):
+            parts.append(signature(arg))
+        else:
+            parts.append(type(arg))
+    return tuple(parts)
+
+
+class SpecimenStore:
+    """All specimens of a run. Keeping one costs a copy of its tensors; a signature already seen costs a look-up."""
+
+    def __init__(self, max_bytes: int = DEFAULT_BYTES, per_subject: int = PER_SUBJECT) -> None:
+        self.max_bytes, self.per_subject = max_bytes, per_subject
+        self.bytes = 0
+        self._seen: dict[str, dict[Any, Kept | None]] = {}
+        self._dropped: dict[str, int] = {}
+
+    def of(self, subject: str) -> list[Kept]:
+        return [kept for kept in self._seen.get(subject, {}).values() if kept is not None]
+
+    def offer(
+        self, subject: str, call: int, args: Sequence[Any], names: Callable[[], Sequence[str]], wanted: Sequence[bool]
+    ) -> Kept | None:
+        """Keep copies of ``args`` if their signature is new; the kept specimen if this call made one."""
+        seen = self._seen.setdefault(subject, {})
+        try:
+            mark = signature(args)
+            if mark in seen:
+                return None
+        except TypeError:  # a tensor subclass whose strides or devices do not hash
+            return None
+        if len(seen) >= self.per_subject:
+            self._dropped[subject] = self._dropped.get(subject, 0) + 1
+            return None
+        size = sum(tensor_bytes(tensor) for tensor in tensors_in(tuple(args)))
+        if self.bytes + size > self.max_bytes:
+            seen[mark] = None
+            self._dropped[subject] = self._dropped.get(subject, 0) + 1
+            return None
+        opaque = any(_is_opaque(arg) for arg in args)
+        with torch.no_grad():
+            # An object that is handed over may hold the very parameters that are handed over beside it (adjoint solvers
+            # do): then the parameters themselves are kept, so that whoever copies the specimen copies both as one.
+            copies = tuple(map_tensors(arg, lambda t: t if opaque and t.is_leaf and t.requires_grad else copy(t))
+                           for arg in args)  # fmt: skip
+        self.bytes += size
+        specs = [
+            spec_of(name if count == 1 else f"{name}[{index}]", tensor)
+            for name, arg in zip(names(), args, strict=False)
+            for count in [sum(1 for _ in tensors_in(arg))]
+            for index, tensor in enumerate(tensors_in(arg))
+        ]
+        kept = Kept(Specimen(f"{subject}#{len(seen)}", subject, call, tuple(specs), size), copies, tuple(wanted))
+        seen[mark] = kept
+        return kept
+
+    def keep_cotangents(self, kept: Kept, cotangents: Sequence[Any]) -> None:
+        """The real cotangents of that call, with their strides."""
+        size = sum(tensor_bytes(tensor) for tensor in tensors_in(tuple(cotangents)))
+        if kept.cotangents is not None or self.bytes + size > self.max_bytes:
+            return
+        self.bytes += size
+        kept.cotangents = tuple(copy(item) if isinstance(item, Tensor) else None for item in cotangents)
+
+    def not_examined(self) -> list[NotExamined]:
+        return [
+            NotExamined(
+                f"{count} further call{'s' if count > 1 else ''} of {subject.split(':')[1].split('@')[0]}",
+                f"their signatures are not among the first {self.per_subject}, or the bound of "
+                f"{self.max_bytes >> 20} MiB for specimens was reached",
+            )
+            for subject, count in self._dropped.items()
+        ]
+
+
+def copy(tensor: Tensor) -> Tensor:
+    """A detached copy with layout and ``requires_grad`` as they were."""
+    return copy_with_layout(tensor).requires_grad_(tensor.requires_grad)
+
+
+def _is_opaque(arg: Any) -> bool:
+    plain = (Tensor, int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size)
+    if isinstance(arg, (list, tuple)):
+        return any(_is_opaque(item) for item in arg)
+    return not isinstance(arg, plain)

@@ -1,0 +1,123 @@
+"""Everything that watches, put on and taken off together; what it learns goes to the journal as it is learnt."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+import gradwright
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.functions import FunctionWatch
+from gradwright.doctor.observe.gradients import GradientWatch
+from gradwright.doctor.observe.optimizers import OptimizerWatch
+from gradwright.doctor.observe.places import definition, home, is_user_file
+from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
+from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.journal import Journal
+from gradwright.doctor.session.model import Environment, NotExamined, Subject
+
+_FLUSH_SECONDS = 0.5
+
+
+class Watch:
+    """Put on before the user's own imports, taken off before anything is tried.
+
+    >>> import tempfile, pathlib
+    >>> with Watch(Journal(pathlib.Path(tempfile.mkdtemp()) / "journal"), Clock()) as watch:
+    ...     torch.ones(2, requires_grad=True).sum().backward()
+    >>> len(watch.gradients.sites)
+    1
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, max_bytes: int = DEFAULT_BYTES) -> None:
+        self._journal, self.clock = journal, clock
+        self.store = SpecimenStore(max_bytes)
+        self._flushed = 0.0
+        self._more: list[Callable[[], list[Fact]]] = []
+        self.functions = FunctionWatch(clock, self.store, self._meet)
+        self.optimizers = OptimizerWatch(clock, self._meet)
+        self.gradients = GradientWatch(clock, self._meet, self._before_backward)
+        self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
+
+    def __enter__(self) -> Watch:
+        self._journal.add(environment())
+        self.functions.install()
+        self.gradients.install()
+        self.optimizers.install()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.optimizers.remove()
+        self.gradients.remove()
+        self.functions.remove()
+        self.flush()
+        self._journal.add(*self.store.not_examined(), *self._never_met())
+
+    def also(self, facts: Callable[[], list[Fact]]) -> None:
+        """Another source of facts to write with the others (the loops, which are watched before torch is loaded)."""
+        self._more.append(facts)
+
+    def facts(self) -> list[Fact]:
+        known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts()
+        for more in self._more:
+            known += more()
+        return known
+
+    def flush(self) -> None:
+        self._journal.script(steps=self.clock.steps, gradients=self.clock.gradients)
+        self._journal.add(*self.facts())
+        self._flushed = time.perf_counter()
+
+    def _meet(self, subject: Subject) -> None:
+        self._journal.add(subject)
+
+    def _before_backward(self, site: Subject) -> None:
+        self.optimizers.before_backward(site)
+        if self.clock.gradients == 1 or time.perf_counter() - self._flushed > _FLUSH_SECONDS:
+            self.flush()
+            self._journal.progress("watching", f"step {self.clock.steps}", done=self.clock.gradients)
+        self.clock.stop_if_enough()
+
+    def _never_met(self) -> list[NotExamined]:
+        found = []
+        for cls in _subclasses(Function):
+            code = getattr(getattr(cls, "forward", None), "__code__", None)
+            if cls in self.functions.uses or code is None or not is_user_file(code.co_filename):
+                continue
+            name = cls.__qualname__.replace("<locals>.", "")
+            if cls in self._bound_earlier:
+                why = "it was defined before the watching began: calls through an earlier bound `apply` are not seen"
+            else:
+                why = f"its apply was not called in this run ({definition(cls)}), or only inside a compiled region"
+            found.append(NotExamined(name, why))
+        return found
+
+
+def environment() -> Environment:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    return Environment(
+        gradwright=gradwright.__version__,
+        python=platform.python_version(),
+        torch=torch.__version__,
+        device=device,
+        platform=sys.platform,
+        threads=torch.get_num_threads(),
+        cwd=home(),
+    )
+
+
+def _subclasses(cls: type[Any]) -> set[type[Any]]:
+    found: set[type[Any]] = set()
+    front = [cls]
+    while front:
+        for sub in front.pop().__subclasses__():
+            if sub not in found:
+                found.add(sub)
+                front.append(sub)
+    return found

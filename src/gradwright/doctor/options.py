@@ -1,0 +1,35 @@
+"""What the command line, pyproject.toml and ``gw.diagnose`` agree on, as plain data that travels to the patient."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """``target`` is a script, a folder with ``__main__.py``, or with ``module=True`` the name of a module.
+
+    ``max_steps`` optimizer steps or ``max_seconds`` after the first gradient end the script; ``to_end`` lifts both.
+    ``probe_seconds`` bounds the trying of all subjects together; ``specimen_bytes`` the copies of their inputs.
+    """
+
+    target: str = ""
+    module: bool = False
+    arguments: tuple[str, ...] = ()
+    to_end: bool = False
+    max_steps: int = 200
+    max_seconds: float = 60.0
+    probe_seconds: float = 25.0
+    specimen_bytes: int = 1 << 30
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        data: dict[str, Any] = json.loads(text)
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})

@@ -1,0 +1,194 @@
+"""The script's own process: watch it run, then hand what was seen to the examination.
+
+Nothing here imports torch before the script does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradwright.doctor.examination import examine, judge_journal, source_of
+from gradwright.doctor.launch import Program, find_program, on_import_of_torch, run_program
+from gradwright.doctor.observe.clock import Clock, StoppedEarly
+from gradwright.doctor.observe.loops import LoopUse, LoopWatch
+from gradwright.doctor.observe.places import home, is_user_file, relative
+from gradwright.doctor.options import Options
+from gradwright.doctor.session.journal import Journal
+from gradwright.doctor.session.model import NotExamined, Subject
+from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.files import SourceFile
+from gradwright.doctor.source.imports import WatchedImports
+from gradwright.doctor.source.loops import LoopSite
+from gradwright.doctor.source.transform import HOOK_NAME
+
+if TYPE_CHECKING:
+    from gradwright.doctor.observe.watch import Watch
+
+ENOUGH = signal.SIGUSR2 if hasattr(signal, "SIGUSR2") else None
+
+
+class Patient:
+    """One run of one script, and what becomes of it."""
+
+    def __init__(self, options: Options, journal: Journal) -> None:
+        self.options, self.journal = options, journal
+        self.clock = Clock(*((None, None) if options.to_end else (options.max_steps, options.max_seconds)))
+        self.loops = LoopWatch(self.clock.saw, self.clock.share, _copy_names)
+        self.files: dict[str, SourceFile] = {}
+        self.watch: Watch | None = None
+        self.main: Location | None = None
+        self._process = os.getpid()
+        self._finished = False
+
+    # --- observe -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Run the script to its end, or to where enough was seen, then examine. Returns the script's exit code."""
+        program = find_program(self.options.target, module=self.options.module, arguments=self.options.arguments)
+        self.journal.script(argv=program.argv)
+        with self._watching(program):
+            code = run_program(program, self._compile, on_death=self._died)
+        if os.getpid() != self._process:
+            return code  # a child that the script forked has come to its own end
+        self.finish(code)
+        return code
+
+    def finish(self, code: int) -> None:
+        """The script is over: try its subjects, judge, write it all down. Once only."""
+        if self._finished or os.getpid() != self._process:
+            return
+        self._finished = True
+        self.journal.script(
+            exit_code=code, seconds=time.perf_counter() - self._started, stopped_early=self.clock.stopped_early
+        )
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values())
+        self.journal.progress("finished")
+
+    @contextlib.contextmanager
+    def _watching(self, program: Program) -> Iterator[None]:
+        setattr(builtins, HOOK_NAME, self.loops)
+        real_exit = os._exit
+
+        def exit_at_once(code: int) -> None:
+            if os.getpid() == self._process:
+                self._unwatch()
+                self.finish(code)
+            real_exit(code)
+
+        os._exit = exit_at_once  # type: ignore[assignment]  # same behaviour, after our own work
+        before = None
+        if ENOUGH is not None and threading.current_thread() is threading.main_thread():
+            before = signal.signal(ENOUGH, self._enough)
+        imports = WatchedImports(program.roots, self._read, self._unread)
+        imports.install()
+        stop_waiting = on_import_of_torch(self._torch_is_here)
+        self._started = time.perf_counter()
+        try:
+            yield
+        finally:
+            if os.getpid() == self._process:
+                stop_waiting()
+                imports.remove()
+                if before is not None and ENOUGH is not None:
+                    signal.signal(ENOUGH, signal.SIG_IGN)
+                os._exit = real_exit
+                self._unwatch()
+
+    def _unwatch(self) -> None:
+        if self.watch is not None:
+            self.watch.__exit__(None, None, None)
+
+    def _torch_is_here(self) -> None:
+        from gradwright.doctor.observe.watch import Watch
+
+        self.watch = Watch(self.journal, self.clock, self.options.specimen_bytes).__enter__()
+        self.watch.also(self.loops.facts)
+
+    def _enough(self, number: int, frame: object) -> None:
+        if os.getpid() == self._process:
+            self.clock.stop("its time was up")
+
+    def _compile(self, path: str) -> Any:
+        from gradwright.doctor.source.imports import compile_main
+
+        return compile_main(path, self._read, self._unread)
+
+    def _read(self, file: SourceFile, sites: tuple[LoopSite, ...]) -> int:
+        """A file of the user's is about to run: remember it and its loops; the number of its first loop."""
+        self.files[file.path] = file
+        self.journal.add(source_of(file))
+        uses = []
+        for site in sites:
+            at = Location(relative(file.path), site.line, site.column, site.end_line, site.end_column)
+            place = "the script" if site.function == "<module>" else site.function.replace("<locals>.", "")
+            subject = Subject(id=f"loop:{site.function}@{at.path}:{at.line}", kind="loop", name=place, location=at)
+            uses.append(LoopUse(subject, site, file.path))
+        return self.loops.add(uses)
+
+    def _unread(self, path: str, reason: str) -> None:
+        self.journal.add(NotExamined(f"the loops of {relative(path)}", reason))
+
+    def _died(self, error: BaseException) -> None:
+        """The script ended with an exception: say of which, unless it was us who ended it."""
+        if isinstance(error, StoppedEarly):
+            return
+        if isinstance(error, KeyboardInterrupt):
+            self.clock.stopped_early = "by Ctrl-C"
+        from gradwright.doctor.observe.death import describe_death
+
+        subject = self.script_subject()
+        death, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=subject.id)
+        self.journal.script(exception=death)
+        if not isinstance(error, KeyboardInterrupt):
+            self.journal.add(subject, fact)
+
+    def script_subject(self) -> Subject:
+        path = relative(find_program(self.options.target, module=self.options.module, arguments=()).path)
+        return Subject(id="script", kind="script", name=Path(path).name, location=Location(path, 1))
+
+
+def _copy_names(names: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from gradwright.doctor.observe.specimens import copy
+    from gradwright.ground.tensors import map_tensors
+
+    with torch.no_grad():
+        return {name: map_tensors(value, copy) for name, value in names.items()}
+
+
+# --- doors -----------------------------------------------------------------------------------------------------------
+
+
+def main(journal_path: str, options_json: str, only_judge: bool = False) -> int:
+    """The patient process. Its exit code is 0 if the doctor did its work, whatever became of the script."""
+    home()
+    journal = Journal(Path(journal_path))
+    options = Options.from_json(options_json)
+    try:
+        if only_judge:
+            judge_journal(journal, options)
+        else:
+            patient = Patient(options, journal)
+            code = patient.run()
+            if os.getpid() != journal.owner:
+                return code
+    except BaseException:
+        if os.getpid() != journal.owner:
+            raise
+        journal.progress("failed", traceback.format_exc())
+        raise
+    return 0

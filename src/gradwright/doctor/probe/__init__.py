@@ -1,0 +1,1 @@
+"""Try each subject alone, on its specimens and their neighbours: facts come out."""

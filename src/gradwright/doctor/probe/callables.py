@@ -1,0 +1,55 @@
+"""A callable or module as a whole: is the gradient that autograd gives for it right, and does it loop over elements?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradwright import check
+from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
+from gradwright.doctor.probe.functions import Limits, attempt, fresh
+from gradwright.doctor.probe.shrink import describe
+from gradwright.doctor.probe.tracing import distinct_bytes, trace
+from gradwright.doctor.probe.verdicts import verdict_facts
+from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.model import NotExamined, Subject
+
+
+def probe_callable(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> Iterator[Fact | NotExamined]:
+    """Facts about ``fn`` at ``inputs``."""
+    limits = Limits()
+    wanted = tuple(isinstance(item, Tensor) and item.requires_grad for item in inputs)
+    if any(wanted):
+        judged = attempt(
+            lambda: check.judge_values(fn, inputs, wanted, deadline=time.monotonic() + limits.seconds), limits
+        )
+        yield from verdict_facts(judged.value or (), subject=subject.id, specimen="", tried_on=describe(inputs))
+        if judged.how != "returned":
+            yield NotExamined(f"the gradient of {subject.name}", judged.why)
+    cost = attempt(lambda: _cost(subject, fn, inputs), limits)
+    if cost.how == "returned":
+        yield from cost.value or ()
+    else:
+        yield NotExamined(f"the cost of {subject.name} per line", cost.why)
+
+
+def _cost(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> list[Fact]:
+    given = fresh(inputs)
+    started = time.perf_counter()
+    with torch.no_grad():
+        result = fn(*fresh(inputs))
+    seconds = time.perf_counter() - started
+    found = trace(lambda: fn(*given), seconds=3.0)
+    measured = Measured(
+        subject=subject.id,
+        phase="forward",
+        seconds=seconds,
+        share=1.0,
+        tried_on=describe(inputs),
+        minimum_bytes=distinct_bytes(given, result),
+    )
+    return [operations_fact(found, measured), *loop_facts(found, measured)]

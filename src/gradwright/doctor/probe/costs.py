@@ -1,0 +1,137 @@
+"""A trace becomes facts: operations per line, and the loops that dispatched them."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradwright.doctor.observe.places import location_in
+from gradwright.doctor.probe.tracing import Counts, Instruction, Trace
+from gradwright.doctor.session.facts import LineCost, LoopShape, OpsPerLine, Phase
+from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.dependence import carried_dependence
+from gradwright.doctor.source.nests import LoopSpan, loops_around
+
+_FEWEST = 32  # operations in a loop below which nobody calls it slow
+_LINES = 12
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a phase besides its trace: seconds of one full-size call, its share of the watched time."""
+
+    subject: str
+    phase: Phase
+    seconds: float
+    share: float
+    tried_on: str
+    minimum_bytes: int
+    full_operations: int | None = None
+
+
+def line_costs(trace: Trace) -> tuple[LineCost, ...]:
+    """By expression, heaviest first."""
+    costs = [
+        LineCost(
+            location=location_in(code, instruction, counts.line),
+            operations=counts.operations,
+            scalar_operations=counts.scalar_operations,
+            bytes=counts.bytes,
+        )
+        for (code, instruction), counts in trace.instructions.items()
+    ]
+    return tuple(sorted(costs, key=lambda cost: -cost.operations)[:_LINES])
+
+
+def operations_fact(trace: Trace, measured: Measured) -> OpsPerLine:
+    return OpsPerLine(
+        id=f"operations {measured.phase} {measured.subject}",
+        subject=measured.subject,
+        phase=measured.phase,
+        operations=trace.operations,
+        bytes=trace.bytes,
+        minimum_bytes=measured.minimum_bytes,
+        seconds=measured.seconds,
+        tried_on=measured.tried_on,
+        lines=line_costs(trace),
+    )
+
+
+def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
+    """One fact per outermost loop that dispatched operations, itself or through what it calls in the same file.
+
+    What a helper dispatches for a loop is booked on the helper's own line: such a loop is seen by its line counts.
+    """
+    nests: dict[tuple[str, LoopSpan], list[tuple[Instruction, Counts, tuple[LoopSpan, ...]]]] = {}
+    for instruction, counts in trace.instructions.items():
+        code = instruction[0]
+        text = source_of(code.co_filename)
+        around = loops_around(text, counts.line, code.co_firstlineno) if text else ()
+        if around:
+            nests.setdefault((code.co_filename, around[0]), []).append((instruction, counts, around))
+    total = trace.operations or 1
+    facts = []
+    for (path, outer), members in nests.items():
+        operations = sum(counts.operations for _, counts, _ in members)
+        if operations < _FEWEST:
+            continue
+        (hot_code, hot_at), hot_counts, around = max(members, key=lambda member: member[1].operations)
+        inner = around[-1]
+        iterations = trace.lines.get((hot_code, inner.body_line), 0)
+        share_of_phase = operations / total
+        full = operations if measured.full_operations is None else round(measured.full_operations * share_of_phase)
+        at = Location(
+            location_in(hot_code, hot_at, hot_counts.line).path,
+            outer.line,
+            outer.column,
+            outer.end_line,
+            outer.end_column,
+        )
+        facts.append(
+            LoopShape(
+                id=f"loop {measured.phase} {path}:{outer.line} {measured.subject}",
+                subject=measured.subject,
+                phase=measured.phase,
+                location=at,
+                hot=location_in(hot_code, hot_at, hot_counts.line),
+                iterations=iterations,
+                operations=operations,
+                scalar_operations=sum(counts.scalar_operations for _, counts, _ in members),
+                full_operations=full,
+                extrapolated=full != operations or not trace.complete,
+                seconds=measured.seconds * share_of_phase,
+                share_of_step=measured.share * share_of_phase,
+                tried_on=measured.tried_on,
+                carried=carried_dependence(outer.text),
+            )
+        )
+    return facts
+
+
+def extrapolate(small: tuple[int, int], large: tuple[int, int], elements: int) -> int:
+    """Operations at ``elements``, by the power law through two (elements, operations) pairs.
+
+    >>> extrapolate((16, 32), (64, 128), 1_000_000)
+    2000000
+    """
+    (n1, ops1), (n2, ops2) = small, large
+    if n1 == n2 or not ops1 or not ops2:
+        return ops2
+    power = math.log(ops2 / ops1) / math.log(n2 / n1)
+    return round(ops2 * float(elements / n2) ** power)
+
+
+def source_of(path: str) -> str:
+    return "".join(linecache.getlines(path))
+
+
+def heaviest(shapes: Sequence[LoopShape]) -> LoopShape | None:
+    return max(shapes, key=lambda shape: shape.full_operations, default=None)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Up to ``most`` indices out of ``count``, first ones first."""
+    return list(itertools.islice(range(count), most))

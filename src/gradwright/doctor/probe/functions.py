@@ -1,0 +1,247 @@
+"""A custom Function, tried on its specimens: gradient, contract, cost. Each step in a forked child of its own."""
+
+from __future__ import annotations
+
+import inspect
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from gradwright import check
+from gradwright.check.context import run_backward, run_forward
+from gradwright.doctor.observe.functions import FunctionUse
+from gradwright.doctor.observe.specimens import Kept
+from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.shrink import describe, elements, shrink
+from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
+from gradwright.doctor.probe.verdicts import verdict_facts
+from gradwright.doctor.session.facts import (
+    Fact,
+    GradientCount,
+    Mutated,
+    PlainTwin,
+)
+from gradwright.doctor.session.model import NotExamined
+from gradwright.ground.forked import CAN_FORK, Outcome, in_child
+from gradwright.ground.tensors import copy_with_layout, map_tensors
+
+T = TypeVar("T")
+
+# A value check calls the forward some hundred times: what takes longer than this a call is shrunk first.
+_SLOW_CALL = 0.02
+_SMALL, _SMALLER = 12, 6
+_COLLECTIVES = ("torch.distributed", "dist.", "all_reduce", "all_gather", "broadcast(")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one subject: seconds for each kind of trial, bytes of memory beyond the script's own."""
+
+    seconds: float = 6.0
+    memory_bytes: int = 4 << 30
+
+
+def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits
+                   ) -> Iterator[Fact | NotExamined]:  # fmt: skip
+    """Facts about one Function, as they come to be known; what can't be tried comes out as not examined."""
+    tracked = [kept for kept in specimens if any(kept.wanted)]
+    name = use.subject.name
+    if not tracked:
+        why = "no specimen could be kept" if use.tracked_calls else "none of its calls could receive a gradient"
+        yield NotExamined(f"the gradient of {name}", why)
+        return
+    if any(word in _text_of(use.function) for word in _COLLECTIVES):
+        yield NotExamined(f"the gradient of {name}", "it talks to other processes, so it is not replayed")
+        return
+    yield from _contract(use, tracked[0], limits)
+    yield from _values(use, tracked, limits)
+    yield from _costs(use, tracked, share, limits)
+
+
+def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
+    """In a forked child where there is fork and no CUDA context; in this process, within no limit, otherwise."""
+    if CAN_FORK and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own
+        return in_child(work, seconds=limits.seconds, memory_bytes=limits.memory_bytes)
+    try:
+        return Outcome("returned", work())
+    except Exception as error:
+        return Outcome("raised", why=f"{type(error).__name__}: {error}")
+
+
+def _text_of(function: type[Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+
+
+def _seconds_per_call(use: FunctionUse) -> float:
+    return use.forward_seconds / max(1, use.forward_calls) + use.backward_seconds / max(1, use.backward_calls)
+
+
+def _trial_args(use: FunctionUse, kept: Kept, limit: int = _SMALL) -> tuple[Any, ...]:
+    """The specimen itself, or a smaller neighbour of it that the function takes as well."""
+    if _seconds_per_call(use) <= _SLOW_CALL:
+        return kept.args
+    small = shrink(kept.args, limit)
+    tried = attempt(lambda: bool(_forward_runs(use.function, small, kept.wanted)), Limits(2.0))
+    return small if tried.value else kept.args
+
+
+def _forward_runs(function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]) -> bool:
+    run_forward(function, fresh(args), wanted)
+    return True
+
+
+def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        map_tensors(arg, lambda tensor: copy_with_layout(tensor).requires_grad_(tensor.requires_grad)) for arg in args
+    )
+
+
+def _contract(use: FunctionUse, kept: Kept, limits: Limits) -> Iterator[Fact | NotExamined]:
+    subject = use.subject.id
+    args = _trial_args(use, kept)
+    count = attempt(lambda: check.count_gradients(use.function, args, kept.wanted), limits)
+    if count.value is not None:
+        expected, returned = count.value
+        yield GradientCount(id=f"count {subject}", subject=subject, expected=expected, returned=returned)
+    mutations = attempt(lambda: check.find_mutations(use.function, args, kept.wanted), limits)
+    if mutations.how == "returned":
+        for number, mutation in enumerate(mutations.value or ()):
+            yield Mutated(
+                id=f"mutation {number} {subject}",
+                subject=subject,
+                phase=mutation.phase,
+                what=mutation.what,
+                name=mutation.name,
+                declared=mutation.declared,
+                specimen=kept.about.id,
+            )
+    else:
+        yield NotExamined(f"whether {use.subject.name} changes its inputs", mutations.why)
+
+
+def _values(use: FunctionUse, specimens: list[Kept], limits: Limits) -> Iterator[Fact | NotExamined]:
+    subject = use.subject.id
+    for kept in specimens:
+        args = _trial_args(use, kept)
+        work = _value_work(use, args, kept, limits)
+        judged = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
+        if judged.how != "returned":
+            yield NotExamined(f"the gradient of {use.subject.name} on {describe(args)}", judged.why)
+            continue
+        tried_on = describe(args)
+        yield from verdict_facts(judged.value or (), subject=subject, specimen=kept.about.id, tried_on=tried_on)
+
+
+def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
+    def work() -> Any:
+        return check.judge_values(use.function, args, kept.wanted, deadline=time.monotonic() + limits.seconds)
+
+    return work
+
+
+def _costs(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits
+           ) -> Iterator[Fact | NotExamined]:  # fmt: skip
+    kept = specimens[0]
+    args = _trial_args(use, kept)
+    full = args is kept.args
+    traced = attempt(lambda: _trace_both(use, kept, args, full, share), limits)
+    if traced.how != "returned" or traced.value is None:
+        yield NotExamined(f"the cost of {use.subject.name} per line", traced.why)
+        return
+    yield from traced.value
+    if full and use.subject.origin != "library":
+        twin = attempt(lambda: _beside_plain(use, kept), limits)
+        if twin.how == "returned" and twin.value is not None:
+            yield twin.value
+
+
+def _trace_both(use: FunctionUse, kept: Kept, args: tuple[Any, ...], full: bool, share: Callable[[float], float]
+                ) -> list[Fact]:  # fmt: skip
+    forward, backward, bytes_forward, bytes_backward = _traces(use.function, args, kept.wanted)
+    smaller = None if full else _traces(use.function, shrink(kept.args, _SMALLER), kept.wanted)[:2]
+    facts: list[Fact] = []
+    for number, (found, minimum) in enumerate(((forward, bytes_forward), (backward, bytes_backward))):
+        calls = use.backward_calls if number else use.forward_calls
+        total = use.backward_seconds if number else use.forward_seconds
+        operations = None
+        if smaller is not None:
+            few = (elements(shrink(kept.args, _SMALLER)), smaller[number].operations)
+            operations = extrapolate(few, (elements(args), found.operations), elements(kept.args))
+        measured = Measured(
+            subject=use.subject.id,
+            phase="backward" if number else "forward",
+            seconds=total / max(1, calls),
+            share=share(total),
+            tried_on=describe(args),
+            minimum_bytes=minimum,
+            full_operations=operations,
+        )
+        facts.append(operations_fact(found, measured))
+        facts.extend(loop_facts(found, measured))
+    return facts
+
+
+def _traces(function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Trace, Trace, int, int]:
+    held: dict[str, Any] = {}
+    given = fresh(args)
+
+    def go_forward() -> None:
+        held["outputs"], held["context"] = run_forward(function, given, wanted)
+
+    forward = trace(go_forward, seconds=2.0)
+    if not forward.complete:
+        return forward, Trace(complete=False), 0, 0
+    outputs = held["outputs"] if isinstance(held["outputs"], tuple) else (held["outputs"],)
+    generator = torch.Generator().manual_seed(0)
+    cotangents = tuple(
+        torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
+        if isinstance(out, Tensor) and out.is_floating_point()
+        else (torch.zeros_like(out) if isinstance(out, Tensor) else None)
+        for out in outputs
+    )
+
+    def go_backward() -> None:
+        held["gradients"] = run_backward(function, held["context"], cotangents)
+
+    backward = trace(go_backward, seconds=2.0)
+    saved = getattr(held["context"], "saved_tensors", ())
+    return (
+        forward,
+        backward,
+        distinct_bytes(given, outputs, saved),
+        distinct_bytes(cotangents, saved, held.get("gradients")),
+    )
+
+
+def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
+    """Forward and backward of the Function and of plain autograd through its forward, interleaved."""
+    twin = check.plain_twin(use.function, kept.args, kept.wanted, deadline=time.monotonic() + 2.0)
+    if not twin.same_gradient:
+        return None
+    rounds: tuple[list[float], list[float]] = ([], [])
+    until = time.monotonic() + 1.0
+    while len(rounds[0]) < 5 or (time.monotonic() < until and len(rounds[0]) < 200):
+        for seconds, call in zip(rounds, (twin.function_step, twin.plain_step), strict=True):
+            started = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - started)
+        if time.monotonic() > until + 2.0:
+            break
+    return PlainTwin(
+        id=f"plain {use.subject.id}",
+        subject=use.subject.id,
+        same_gradient=twin.same_gradient,
+        function_seconds=statistics.median(rounds[0]),
+        plain_seconds=statistics.median(rounds[1]),
+        function_saved_bytes=check.saved_bytes(twin.function_forward),
+        plain_saved_bytes=check.saved_bytes(twin.plain_forward),
+        tried_on=describe(kept.args),
+    )

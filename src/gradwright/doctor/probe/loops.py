@@ -1,0 +1,64 @@
+"""A loop of a plain function, a method or the script's body, replayed on what it was entered with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gradwright.doctor.observe.loops import LoopUse
+from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact, source_of
+from gradwright.doctor.probe.functions import Limits, attempt, fresh
+from gradwright.doctor.probe.shrink import describe
+from gradwright.doctor.probe.tracing import trace
+from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.model import NotExamined
+
+# Below this share of the watched time a loop is nobody's problem, and is not replayed.
+WORTH_REPLAYING = 0.02
+
+
+def probe_loop(use: LoopUse, share: Callable[[float], float], limits: Limits) -> Iterator[Fact | NotExamined]:
+    """Operations per line and the loop's shape, from a replay in a forked child."""
+    if not use.entries or share(use.seconds) < WORTH_REPLAYING:
+        return
+    name = f"the loop at {use.subject.location}"
+    if not use.site.replayable:
+        yield NotExamined(name, use.site.not_replayable_because)
+        return
+    if not use.live_ins:
+        yield NotExamined(name, "nothing was kept of what it was entered with")
+        return
+    done = attempt(lambda: _replay(use, share), limits)
+    if done.how == "returned":
+        yield from done.value or ()
+    else:
+        yield NotExamined(name, f"its replay failed: {done.why}")
+
+
+def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
+    program = compiled_loop(use)
+    names = {**use.globals, **dict(zip(use.live_ins[0], fresh(tuple(use.live_ins[0].values())), strict=True))}
+    found = trace(lambda: exec(program, names), seconds=3.0)  # the user's own loop, as it stands in the user's file
+    measured = Measured(
+        subject=use.subject.id,
+        phase="loop",
+        seconds=use.seconds / max(1, use.entries),
+        share=share(use.seconds),
+        tried_on=describe(tuple(use.live_ins[0].values())),
+        minimum_bytes=0,
+    )
+    return [operations_fact(found, measured), *loop_facts(found, measured)]
+
+
+def compiled_loop(use: LoopUse) -> Any:
+    """The loop alone, as code whose lines and columns are those of the file."""
+    text = source_of(use.path)
+    tree = ast.parse(text)
+    wanted = use.subject.location.line
+    node = next(
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.For, ast.While)) and node.lineno == wanted
+    )  # fmt: skip
+    return compile(ast.Module(body=[node], type_ignores=[]), use.path, "exec")

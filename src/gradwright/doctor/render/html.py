@@ -1,0 +1,26 @@
+"""The report as one HTML fragment: no script, nothing fetched, readable on a light and on a dark page."""
+
+from __future__ import annotations
+
+import functools
+
+import jinja2
+
+from gradwright.doctor.render.view import view
+from gradwright.doctor.session.model import Report
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("gradwright.doctor.render"),
+        autoescape=True,  # whatever the templates are called
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(report: Report) -> str:
+    """A ``<div>`` with its own style, for ``_repr_html_`` or to be put into a page. Says what the terminal says."""
+    return _templates().get_template("report.html.jinja").render(seen=view(report))

@@ -1,0 +1,219 @@
+"""What a report shows, before any face: strings that were cleaned, in reading order. Terminal and HTML lay this out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from gradwright.doctor.render.excerpt import DiffLine, Line, diff_body, excerpt
+from gradwright.doctor.render.wording import (
+    NO_CALL,
+    Cell,
+    clean,
+    counted,
+    gradient_cell,
+    headline,
+    number,
+    seconds,
+    uncalled,
+    unexamined_reason,
+)
+from gradwright.doctor.session.facts import FunctionCalls, LoopShape
+from gradwright.doctor.session.model import Finding, Proof, Report, Severity
+from gradwright.doctor.session.place import Location
+
+LISTED_UNEXAMINED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One Function of the table; seconds are totals over its calls."""
+
+    name: str
+    gradient: Cell
+    forward: str
+    backward: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change of source and what is known of it."""
+
+    lines: tuple[DiffLine, ...]
+    proof: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One finding, ready to be laid out."""
+
+    code: str
+    severity: Severity
+    where: str
+    message: str
+    excerpt: tuple[Line, ...] = ()
+    why: str = ""
+    hints: tuple[str, ...] = ()
+    remedy: Remedy | None = None
+    failed: tuple[str, ...] = ()
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unexamined:
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.why})" if self.why else self.what
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``unexamined`` holds the first few; ``unlisted`` counts the rest, all of which are in the JSON."""
+
+    headline: str
+    death: str
+    death_excerpt: tuple[Line, ...]
+    rows: tuple[Row, ...]
+    cards: tuple[Card, ...]
+    summary: str
+    unexamined: tuple[Unexamined, ...]
+    unlisted: int
+
+
+def view(report: Report) -> View:
+    """Cost: linear in the report, but for one walk over the facts per Function."""
+    death = report.script.exception
+    told = death is None or any(finding.location == death.location for finding in report.findings)
+    unexamined = _unexamined(report)
+    rows = _rows(report)
+    seen: set[str] = set()
+    cards = []
+    for finding in report.findings:
+        cards.append(_card(report, finding, first=finding.code not in seen))
+        seen.add(finding.code)
+    return View(
+        headline=headline(report),
+        death="" if told or death is None else clean(f"{death.type}: {death.message}").removesuffix(":"),
+        death_excerpt=() if told or death is None else _excerpt(report, death.location),
+        rows=tuple(rows),
+        cards=tuple(cards),
+        summary=_summary(report, rows),
+        unexamined=unexamined[:LISTED_UNEXAMINED],
+        unlisted=max(0, len(unexamined) - LISTED_UNEXAMINED),
+    )
+
+
+def _rows(report: Report) -> list[Row]:
+    rows = []
+    for subject in report.subjects:
+        if subject.kind not in ("function", "callable"):
+            continue
+        calls = next(report.of(FunctionCalls, subject.id), None)
+        rows.append(
+            Row(
+                name=clean(subject.name),
+                gradient=gradient_cell(report, subject),
+                forward=seconds(calls.forward_seconds) if calls and calls.forward_calls else "-",
+                backward=seconds(calls.backward_seconds) if calls and calls.backward_calls else "-",
+            )
+        )
+    return rows
+
+
+def _card(report: Report, finding: Finding, *, first: bool) -> Card:
+    focus, label = _focus(report, finding)
+    lines = _excerpt(report, finding.location, focus, label)
+    failed = tuple(
+        f"{clean(candidate.rewrite)} was tried and is no fix: {clean(candidate.counterexample)}"
+        for candidate in finding.candidates
+        if finding.fix is None and candidate.counterexample is not None
+    )
+    return Card(
+        code=finding.code,
+        severity=finding.severity,
+        where=clean(str(finding.location) if finding.location.line > 0 else finding.location.path),
+        message=clean(finding.message),
+        excerpt=lines,
+        why=clean(finding.why),
+        hints=tuple(clean(hint) for hint in finding.hints),
+        remedy=_remedy(finding, lines),
+        failed=failed,
+        more=f"gradwright explain {finding.code}" if first else "",
+    )
+
+
+def _excerpt(report: Report, at: Location | None, focus: Location | None = None, label: str = "") -> tuple[Line, ...]:
+    source = report.source(at.path) if at is not None else None
+    return excerpt(source.text, at, focus, label) if at is not None and source is not None else ()
+
+
+def _focus(report: Report, finding: Finding) -> tuple[Location | None, str]:
+    """The heaviest expression of the loop that the finding rests on, where it stands below the finding's line."""
+    if not finding.evidence:
+        return None, ""
+    for loop in report.of(LoopShape):
+        below = loop.hot.path == finding.location.path and 0 <= loop.hot.line - finding.location.line <= 40
+        if loop.id in finding.evidence and below:
+            per_element = loop.scalar_operations * 2 >= loop.operations > 0
+            return (
+                loop.hot,
+                "once per element" if per_element else f"in each of {counted(loop.iterations, 'iteration')}",
+            )
+    return None, ""
+
+
+def _remedy(finding: Finding, lines: tuple[Line, ...]) -> Remedy | None:
+    if finding.fix is not None:
+        return Remedy(_body(finding, finding.fix.diff, lines), _proof(finding.fix.proof), held=True)
+    untried = next((candidate for candidate in finding.candidates if candidate.counterexample is None), None)
+    if untried is None:
+        return None
+    words = "not verified: a suggestion, to be read before it is used"
+    return Remedy(_body(finding, untried.diff, lines), words, held=False)
+
+
+def _body(finding: Finding, diff: str, lines: tuple[Line, ...]) -> tuple[DiffLine, ...]:
+    changed = diff.split("\n", 1)[0].split("\t", 1)[0]
+    same_file = PurePath(changed).name == PurePath(finding.location.path).name
+    return diff_body(diff, frozenset(line.number for line in lines) if same_file else frozenset())
+
+
+def _proof(proof: Proof) -> str:
+    """``verified on 4 inputs, worst difference 0: 14.1 s -> 9 ms``."""
+    where = "proved for all shapes, tried" if proof.verdict == "proved" else "verified"
+    words = f"{where} on {counted(len(proof.on), 'input')}, worst difference {number(proof.worst_error)}"
+    if proof.before_seconds is not None and proof.after_seconds is not None:
+        words += f": {seconds(proof.before_seconds)} -> {seconds(proof.after_seconds)}"
+    return words
+
+
+def _summary(report: Report, rows: list[Row]) -> str:
+    parts = []
+    if report.ok:
+        died = report.script.exception is not None or (report.script.exit_code or 0) < 0
+        wrong = any(row.gradient.tone == "bad" for row in rows)  # its finding was suppressed or not selected
+        clean_bill = "nothing else was found" if wrong else "nothing wrong was found"
+        parts.append("no rule explains how the script ended" if died else clean_bill)
+        if report.findings:
+            parts.append(counted(len(report.findings), "finding for information", "findings for information"))
+    else:
+        severities = Counter(finding.severity for finding in report.findings)
+        kinds = [f"{severities[name]} {name}" for name in ("error", "warning", "info") if severities[name]]
+        parts.append(counted(len(report.findings), "finding") + (f" ({', '.join(kinds)})" if len(kinds) > 1 else ""))
+    fixes = Counter(finding.fix.proof.verdict for finding in report.findings if finding.fix is not None)
+    parts += [counted(fixes[kind], f"{kind} fix", f"{kind} fixes") for kind in sorted(fixes)]
+    return ", ".join(parts) + (f" · {len(report.suppressed):,} suppressed" if report.suppressed else "")
+
+
+def _unexamined(report: Report) -> tuple[Unexamined, ...]:
+    items = [Unexamined(clean(item.what), clean(item.why)) for item in report.not_examined]
+    named = {item.what for item in items}
+    for subject in report.subjects:
+        name = clean(subject.name)
+        if uncalled(report, subject) and unexamined_reason(report, subject) == NO_CALL and name not in named:
+            items.append(Unexamined(name, NO_CALL))
+    return tuple(items)

@@ -1,0 +1,1 @@
+"""The doctor about its own work: what was not examined, and why."""

@@ -1,0 +1,105 @@
+"""What it finds
+    A custom Function whose backward returns another gradient than its forward has. Two oracles judge: autograd through
+    the Function's own forward, and finite differences of that forward at two step sizes; where they part, finite
+    differences decide, and where those are unstable the verdict is "unknown" and this rule is silent.
+
+Why it matters
+    Nothing fails. The optimizer follows a direction that is not downhill, training is slower or ends elsewhere, and a
+    factor hides in the learning rate.
+
+When it is fine
+    When the backward is meant to be something else: straight-through estimators, gradient reversal, clipping. Those
+    where the forward is the identity or piecewise constant are recognised (GW102); declare any other with
+    `@gw.surrogate(reason="...")`.
+
+The fix
+    The cause that fits is named: a constant factor, the sign, a transpose, a cotangent that is ignored, a gradient
+    that is missing. Otherwise the entry that differs most is shown with both values.
+
+References
+    pytorch/pytorch#4355 (a backward that ignores its cotangent passes under `.sum()`), pytorch/pytorch#59615.
+"""
+
+from collections.abc import Iterator
+
+from gradwright.doctor.rules.rule import Facts, Rule
+from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict
+from gradwright.doctor.session.model import Finding, Subject
+from gradwright.doctor.session.place import Location
+
+RULE = Rule("GW101", "gradient-value-wrong", "error", needs=(GradientVerdict,), rewrite="rescale_gradient")
+
+
+def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    if any(True for _ in facts.of(DeclaredSurrogate)):
+        return
+    wrong: dict[int, list[GradientVerdict]] = {}
+    for verdict in facts.of(GradientVerdict):
+        if verdict.verdict == "wrong":
+            wrong.setdefault(verdict.input_index, []).append(verdict)
+    for verdicts in wrong.values():
+        worst = max(verdicts, key=lambda verdict: verdict.error)
+        yield RULE.finding(
+            subject,
+            at=_place(subject, facts),
+            message=f"{_owner(subject)} returns {_what(worst)}",
+            why=_why(worst, len(verdicts)),
+            hints=_hints(worst),
+            evidence=[verdict.id for verdict in verdicts],
+        )
+
+
+def _owner(subject: Subject) -> str:
+    return f"{subject.name}.backward" if subject.kind == "function" else f"the gradient of {subject.name}"
+
+
+def _place(subject: Subject, facts: Facts) -> Location:
+    return next((calls.backward_at for calls in facts.of(FunctionCalls) if calls.backward_at), subject.location)
+
+
+def _what(verdict: GradientVerdict) -> str:
+    name, factor = verdict.input_name, verdict.factor
+    if verdict.cause == "sign":
+        return f"the gradient of {name} with the wrong sign"
+    if verdict.cause == "factor" and factor is not None:
+        words = {0.5: "half", 2.0: "twice", 3.0: "three times", 1 / 3: "a third of", 0.25: "a quarter of"}
+        word = next(
+            (text for value, text in words.items() if abs(factor - value) <= 1e-6 * value), f"{factor:.6g} times"
+        )
+        return f"{word} the gradient of {name}"
+    if verdict.cause == "zero":
+        return f"no gradient of {name}, which is not zero"
+    if verdict.cause == "transposed":
+        return f"the gradient of {name} transposed"
+    if verdict.cause == "cotangent ignored":
+        return f"a gradient of {name} that ignores the cotangent it was given"
+    return f"a wrong gradient of {name}"
+
+
+def _why(verdict: GradientVerdict, times: int) -> str:
+    values = ""
+    if verdict.returned is not None and verdict.expected is not None:
+        at = list(verdict.at) if verdict.at else ""
+        values = f" {verdict.input_name}{at}: returned {verdict.returned:.6g}, is {verdict.expected:.6g}."
+    return (
+        f"{' and '.join(verdict.oracles).capitalize()} of its own forward say otherwise on {times} "
+        f"specimen{'s' if times > 1 else ''} ({verdict.tried_on}); relative error {verdict.error:.2g}, "
+        f"tolerance {verdict.tolerance:.1g}.{values}"
+    )
+
+
+def _hints(verdict: GradientVerdict) -> list[str]:
+    by_cause = {
+        "sign": "flip the sign of what is returned for {name}",
+        "zero": "return the vjp for {name}; None says that it has no gradient",
+        "transposed": "transpose what is returned for {name}",
+        "cotangent ignored": "multiply by the cotangent: a backward returns a vjp, not a derivative; "
+        "`loss.sum()` hides this, because its cotangent is all ones",
+    }
+    if verdict.cause == "factor" and verdict.factor:
+        return [f"divide what is returned for {verdict.input_name} by {verdict.factor:.6g}"]
+    hint = by_cause.get(verdict.cause, "derive the vjp for {name} again from what the forward computes")
+    return [
+        hint.format(name=verdict.input_name),
+        'if it is meant to differ from the true gradient, say so: @gw.surrogate(reason="...")',
+    ]

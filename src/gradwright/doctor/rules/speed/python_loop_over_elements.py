@@ -1,0 +1,80 @@
+"""What it finds
+    A Python loop, in a Function's forward or backward, a plain function, a method or the script's body, that dispatches
+    operations on single elements: at least 32 iterations, and at least 5 % of the watched time.
+
+Why it matters
+    Each operation on one element costs microseconds of dispatch for a nanosecond of arithmetic. A 1000 x 1000 square
+    takes over ten seconds as two nested loops and milliseconds as one expression.
+
+When it is fine
+    When the loop is short, or takes no time that anybody waits for: then it is not reported. Where an iteration needs
+    the result of an earlier one (a recurrence), array code does not apply as it stands, and the finding says so.
+
+The fix
+    One expression over whole tensors. Where a rewrite was tried and held on every trial, it is shown as a diff with
+    the times before and after.
+
+References
+    pytorch/pytorch#6848; the measurements in docs/how-it-works.md.
+"""
+
+from collections.abc import Iterator
+
+from gradwright.doctor.rules.rule import Facts, Rule
+from gradwright.doctor.session.facts import LoopShape, OpsPerLine
+from gradwright.doctor.session.model import Finding, Subject
+
+RULE = Rule(
+    "GW301", "python-loop-over-elements", "warning", needs=(OpsPerLine, LoopShape), rewrite="vectorize_loop"
+)  # fmt: skip
+
+_SHARE = 0.05
+_ITERATIONS = 32
+
+
+def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    for loop in facts.of(LoopShape):
+        if loop.share_of_step < _SHARE or loop.iterations < _ITERATIONS:
+            continue
+        if loop.scalar_operations < 0.5 * loop.operations:
+            continue
+        costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
+        about = "about " if loop.extrapolated else ""
+        yield RULE.finding(
+            subject,
+            at=loop.hot,
+            message=f"{_owner(subject, loop)} is a Python loop over elements: {about}{loop.full_operations:,} "
+            f"operations, {loop.share_of_step * 100:.0f} % of the step",
+            why=_why(loop, costs),
+            hints=_hints(loop),
+            evidence=[loop.id, *([costs.id] if costs else [])],
+        )
+
+
+def _owner(subject: Subject, loop: LoopShape) -> str:
+    return f"{subject.name}.{loop.phase}" if subject.kind == "function" else f"the loop in {subject.name}"
+
+
+def _why(loop: LoopShape, costs: OpsPerLine | None) -> str:
+    text = (
+        f"{loop.iterations:,} iterations dispatched {loop.operations:,} operations, {loop.scalar_operations:,} of them "
+        f"on a single element (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)} in the run."
+    )
+    if costs is not None and costs.minimum_bytes:
+        text += f" It moves {costs.bytes / costs.minimum_bytes:.1f} times the bytes it must."
+    return text
+
+
+def _hints(loop: LoopShape) -> list[str]:
+    if loop.carried:
+        return [
+            f"{loop.carried}, so that it can't be written as one array expression as it stands",
+            "look for a closed form (cumsum, cumprod, a scan), or vectorise the dimensions that carry nothing",
+        ]
+    return [
+        "write it as one expression over whole tensors: broadcasting, torch.where for branches, sum for accumulators"
+    ]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1e3:.3g} ms"

@@ -1,0 +1,1 @@
+"""Training around the gradients: what is differentiated, when gradients are cleared, what autograd refuses."""

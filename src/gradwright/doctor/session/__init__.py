@@ -1,0 +1,1 @@
+"""The session: plain data, its journal, and its JSON. Standard library only; the whole doctor reads it."""

@@ -1,0 +1,203 @@
+"""What crosses rooms: frozen data with no tensor and no syntax tree in it.
+
+A :class:`Report` is a whole session, and its JSON form is a contract: every other class here is one of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.place import Location
+
+SCHEMA_VERSION = 1
+
+F = TypeVar("F", bound=Fact)
+
+Severity = Literal["error", "warning", "info"]
+Category = Literal["gradient", "contract", "speed", "memory", "numerics", "training", "doctor"]
+
+SubjectKind = Literal["function", "callable", "loop", "gradient_call", "optimizer", "plain_backward", "script"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something that is judged: a custom Function, a loop, a gradient call site, an optimizer, the script itself."""
+
+    id: str
+    kind: SubjectKind
+    name: str
+    location: Location
+    origin: Literal["script", "library"] = "script"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape, dtype, strides and role of one tensor that a specimen holds."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    stride: tuple[int, ...] = ()
+    device: str = "cpu"
+    requires_grad: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """One signature of real inputs, kept as detached copies in the patient; only its description travels."""
+
+    id: str
+    subject: str
+    call: int
+    tensors: tuple[TensorSpec, ...] = ()
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was tried with a candidate, and how far apart it and the original were.
+
+    ``proved`` means a certificate for all shapes; ``verified`` means it held on exactly what ``on`` lists.
+    """
+
+    verdict: Literal["proved", "verified"]
+    on: tuple[str, ...]
+    worst_error: float
+    tolerance: float
+    mutants_rejected: int
+    before_seconds: float | None = None
+    after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change of source that passed its proof, as a unified diff."""
+
+    diff: str
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change of source that a rewrite proposed; ``counterexample`` says where it failed, ``None`` if it did not."""
+
+    rewrite: str
+    diff: str
+    counterexample: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault at one place: ``evidence`` holds the ids of the facts that show it."""
+
+    code: str
+    name: str
+    category: Category
+    severity: Severity
+    subject: str
+    location: Location
+    message: str
+    why: str
+    hints: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    fix: Fix | None = None
+
+    def with_fix(self, candidates: tuple[Candidate, ...], fix: Fix | None) -> Finding:
+        return replace(self, candidates=candidates, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class NotExamined:
+    """Something that was not looked at, and why not: silence about it is no verdict."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the user's, as it stood when it was read."""
+
+    path: str
+    sha256: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptDeath:
+    """The exception that ended the script; ``traceback`` is what Python prints of it, without frames of ours."""
+
+    type: str
+    message: str
+    traceback: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """How the script itself fared. ``exit_code`` is ``None`` while it is not known; minus n: ended by signal n."""
+
+    argv: tuple[str, ...] = ()
+    exit_code: int | None = None
+    seconds: float = 0.0
+    stopped_early: str | None = None
+    exception: ScriptDeath | None = None
+    rank: int | None = None
+    steps: int = 0
+    gradients: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the session was made."""
+
+    gradwright: str = ""
+    python: str = ""
+    torch: str = ""
+    device: str = ""
+    platform: str = ""
+    threads: int = 0
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One session, whole: what ran, what was seen, what it means, what was not looked at.
+
+    Printed, it is the terminal report; in a notebook it shows itself; ``to_json`` is the session file.
+    """
+
+    environment: Environment = field(default_factory=Environment)
+    script: Script = field(default_factory=Script)
+    sources: tuple[Source, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    specimens: tuple[Specimen, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    suppressed: tuple[Finding, ...] = ()
+    not_examined: tuple[NotExamined, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def ok(self) -> bool:
+        """No error and no warning: information alone is clean."""
+        return all(finding.severity == "info" for finding in self.findings)
+
+    def subject(self, subject_id: str) -> Subject | None:
+        return next((subject for subject in self.subjects if subject.id == subject_id), None)
+
+    def source(self, path: str) -> Source | None:
+        return next((source for source in self.sources if source.path == path), None)
+
+    def of(self, kind: type[F], subject: str | None = None) -> Iterator[F]:
+        """The facts of one kind, of one subject or of all."""
+        for fact in self.facts:
+            if isinstance(fact, kind) and (subject is None or fact.subject == subject):
+                yield fact

@@ -1,0 +1,165 @@
+"""The user's own modules, compiled with their loops watched; every other import goes its usual way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from gradwright.doctor.source.files import SourceFile, parse
+from gradwright.doctor.source.loops import LoopSite, find_loops
+from gradwright.doctor.source.transform import HOOK_NAME, instrument
+
+OnFile = Callable[[SourceFile, tuple[LoopSite, ...]], int]
+OnFailure = Callable[[str, str], None]
+
+_OURS = str(Path(__file__).resolve().parents[2])
+_STANDARD = tuple({os.path.realpath(sysconfig.get_paths()[key]) for key in ("stdlib", "platstdlib")})
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def _ignore(path: str, reason: str) -> None:
+    pass
+
+
+class WatchedImports(MetaPathFinder):
+    """Watches the loops of modules under ``roots`` from ``install`` to ``remove``, or inside a ``with``.
+
+    ``on_file`` is called once for each file that is compiled, loops or none, and returns the number of its first loop;
+    the hook itself is the caller's to put into ``builtins``. ``on_failure(path, reason)`` hears of a file that runs
+    unwatched. Bytecode files of watched modules are neither read nor written. Installed packages, virtual environments,
+    the standard library, Gradwright itself, zip files and modules with loaders of their own are left alone.
+    """
+
+    def __init__(
+        self, roots: Sequence[Path], on_file: OnFile, on_failure: OnFailure = _ignore, *, hook_name: str = HOOK_NAME
+    ) -> None:
+        self.roots = tuple(os.path.realpath(root) for root in roots)
+        self.on_file, self.on_failure, self.hook_name = on_file, on_failure, hook_name
+
+    def install(self) -> WatchedImports:
+        """Come first among the finders of ``sys.meta_path``."""
+        sys.meta_path.insert(0, self)
+        return self
+
+    def remove(self) -> None:
+        """Leave ``sys.meta_path``; modules that are loaded stay as they are."""
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+
+    def __enter__(self) -> WatchedImports:
+        return self.install()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.remove()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What the other finders say, with our loader in place of Python's own where the file is watched."""
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is self or isinstance(finder, WatchedImports) or find is None:
+                continue
+            spec: ModuleSpec | None = find(fullname, path, target)
+            if spec is not None:
+                self._take_over(spec)
+                return spec
+        return None
+
+    def _take_over(self, spec: ModuleSpec) -> None:
+        origin, loader = spec.origin, spec.loader
+        if not origin or not origin.endswith(".py") or not self.watches(origin):
+            return
+        if type(loader) is SourceFileLoader:
+            try:
+                spec.loader = _WatchedLoader(loader.name, loader.path, self)
+            except (OSError, SyntaxError):
+                pass  # Python's own loader says it in Python's own words, with no frame of ours in the traceback
+        elif loader is not None:
+            self.on_failure(str(Path(origin).absolute()), f"{type(loader).__name__} compiles it in its own way")
+
+    def watches(self, path: str) -> bool:
+        """Whether a file is the user's own: under a root, not installed, in no environment, not Python's or ours."""
+        real = os.path.realpath(path)
+        if any(_is_under(real, place) for place in (_OURS, *_STANDARD)) or _INSTALLED & set(Path(real).parts):
+            return False
+        folder = str(Path(real).parent)
+        return any(_is_under(real, root) and not _in_environment(folder, root) for root in self.roots)
+
+    def compile(self, data: bytes, path: str) -> CodeType:
+        """Bytes of a file to code. Raises what Python raises for them."""
+        return _compile(data, path, self.on_file, self.on_failure, self.hook_name)
+
+
+class _WatchedLoader(SourceFileLoader):
+    """Python's own loader, with code compiled when the module was found: a fault then leaves no frame of ours."""
+
+    def __init__(self, fullname: str, path: str, watched: WatchedImports) -> None:
+        super().__init__(fullname, path)
+        self._watched = watched
+        self._code: CodeType | None = watched.compile(self.get_data(path), path)
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code, self._code = self._code, None
+        return code or self._watched.compile(self.get_data(path), path)
+
+
+def compile_main(
+    path: str | Path,
+    on_file: OnFile,
+    on_failure: OnFailure = _ignore,
+    *,
+    hook_name: str = HOOK_NAME,
+) -> CodeType:
+    """The script itself as code with its loops watched, under the file name that Python would give it.
+
+    Raises: OSError; SyntaxError as Python would.
+    """
+    where = Path(path).absolute()
+    return _compile(where.read_bytes(), str(where), on_file, on_failure, hook_name)
+
+
+def _compile(data: bytes, path: str, on_file: OnFile, on_failure: OnFailure, hook_name: str) -> CodeType:
+    try:
+        file = parse(data, str(Path(path).absolute()), warn=True)
+    except (RecursionError, MemoryError, UnicodeError) as error:
+        code = _plainly(data, path)
+        on_failure(str(Path(path).absolute()), f"its text could not be read as a syntax tree: {type(error).__name__}")
+        return code
+    except SyntaxError:
+        return _plainly(data, path)  # raises Python's own error, with nothing of ours around it
+    try:
+        sites = find_loops(file)
+        base = on_file(file, sites)
+        watched: CodeType = compile(instrument(file, sites, hook_name, base=base), path, "exec", dont_inherit=True)
+        return watched
+    except (RecursionError, MemoryError, SyntaxError) as error:
+        code = _plainly(data, path)
+        on_failure(file.path, f"its loops could not be watched: {type(error).__name__}: {error}")
+        return code
+
+
+def _plainly(data: bytes, path: str) -> CodeType:
+    code: CodeType = compile(data, path, "exec", dont_inherit=True)
+    return code
+
+
+def _is_under(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+@lru_cache(maxsize=4096)
+def _in_environment(folder: str, root: str) -> bool:
+    """Whether ``folder`` lies in a virtual environment below ``root`` (the root itself may lie in one)."""
+    while _is_under(folder, root) and folder != root:
+        if Path(folder, "pyvenv.cfg").exists():
+            return True
+        folder = str(Path(folder).parent)
+    return False

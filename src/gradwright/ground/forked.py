@@ -1,0 +1,137 @@
+"""Work in a forked child of its own, within limits of time and memory: the only honest "it never ends"."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+CAN_FORK = hasattr(os, "fork") and sys.platform.startswith("linux")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What became of the child: a value, or why there is none. ``value`` is ``None`` unless ``how == "returned"``."""
+
+    how: Literal["returned", "raised", "out of time", "out of memory", "died"]
+    value: T | None = None
+    why: str = ""
+    seconds: float = 0.0
+
+
+def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 30) -> Outcome[T]:
+    """Run ``work`` in a forked child and bring its value back (it must pickle).
+
+    The child has one thread, no standard streams, the default signal handlers, and may take ``memory_bytes`` of address
+    space beyond what it was born with. Nothing that it does to tensors, modules or random state reaches the parent.
+    Cost: one fork (about 10 ms with torch loaded) and the pickle.
+
+    >>> in_child(lambda: 6 * 7, seconds=10).value
+    42
+    >>> in_child(lambda: 1 / 0, seconds=10).how
+    'raised'
+    """
+    started = time.monotonic()
+    receive, send = os.pipe()
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(receive)
+        _be_child(work, send, seconds, memory_bytes)
+    os.close(send)
+    try:
+        block = _read_until(receive, started + seconds)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        os.close(receive)
+    spent = time.monotonic() - started
+    if block is None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=spent)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not block:
+        name = signal.Signals(-status).name if status < 0 else f"exit code {status}"
+        return Outcome("died", why=f"the process trying it was ended by {name}", seconds=spent)
+    how, value, why = pickle.loads(block)
+    return Outcome(how, value, why, spent)
+
+
+def _read_until(stream: int, deadline: float) -> bytes | None:
+    """Everything up to end of file, or ``None`` when the deadline comes first."""
+    parts: list[bytes] = []
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([stream], [], [], left)[0]:
+            return None
+        part = os.read(stream, 1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def _be_child(work: Callable[[], object], send: int, seconds: float, memory_bytes: int) -> NoReturn:
+    try:
+        gc.disable()  # finalizers of the parent's objects are the parent's
+        _shed_parent(seconds, memory_bytes)
+        try:
+            message: tuple[str, object, str] = ("returned", work(), "")
+        except MemoryError:
+            message = ("out of memory", None, f"it asked for more than {memory_bytes >> 20} MiB")
+        except BaseException as error:
+            if "can't allocate memory" in str(error):
+                message = ("out of memory", None, f"it asked for more than {memory_bytes >> 20} MiB")
+            else:
+                message = ("raised", None, _last_words(error))
+        try:
+            block = pickle.dumps(message)
+        except Exception as error:
+            block = pickle.dumps(("raised", None, f"the result does not pickle: {error}"))
+        with open(send, "wb", closefd=True) as stream:
+            stream.write(block)
+    finally:
+        os._exit(0)
+
+
+def _last_words(error: BaseException) -> str:
+    """The exception in one line, with the innermost place, for a report that says why nothing is known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _shed_parent(seconds: float, memory_bytes: int) -> None:
+    import resource
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w", closefd=False), open(2, "w", closefd=False)
+    with contextlib.suppress(OSError, ValueError):
+        with open("/proc/self/statm") as statm:
+            now = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + memory_bytes, now + memory_bytes))
+        cpu = int(seconds) + 5 + int(sum(os.times()[:2]))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))  # so that an orphan ends too
+    if "torch" in sys.modules:
+        # The OpenMP pool did not survive the fork: one thread is all that can work here.
+        sys.modules["torch"].set_num_threads(1)

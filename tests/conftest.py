@@ -1,0 +1,130 @@
+"""Fixtures: run a script under the doctor, quickly (in a fork of a process that has torch loaded) or as a user would."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gradwright.doctor.options import Options
+from gradwright.doctor.session.journal import fold
+from gradwright.doctor.session.model import Finding, Report
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A report, and what the script itself printed."""
+
+    report: Report
+    stdout: str
+    stderr: str
+
+    @property
+    def codes(self) -> list[str]:
+        return sorted(finding.code for finding in self.report.findings)
+
+    @property
+    def faults(self) -> list[Finding]:
+        return [finding for finding in self.report.findings if finding.severity != "info"]
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "zygote.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    yield process
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.close()
+    process.wait(20)
+    process.stdout.close()
+
+
+@pytest.fixture
+def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
+    """Run a script as the patient does, in a fork of the zygote: ``run(path, *arguments, cwd=..., **options)``."""
+
+    def run_script(
+        target: Path | str, *arguments: str, cwd: Path | None = None, stdin: str = "", seconds: float = 90, **options
+    ) -> Ran:
+        files = {name: tmp_path / f"ran.{name}" for name in ("stdout", "stderr", "stdin", "journal")}
+        files["journal"].unlink(missing_ok=True)
+        files["stdin"].write_text(stdin)
+        asked = Options(target=str(target), arguments=arguments, **options)
+        request = {
+            **{name: str(path) for name, path in files.items()},
+            "options": asked.to_json(),
+            "cwd": str(cwd or (Path(target).parent if Path(target).exists() else tmp_path)),
+            "seconds": seconds,
+        }
+        assert zygote.stdin is not None and zygote.stdout is not None
+        zygote.stdin.write(json.dumps(request) + "\n")
+        zygote.stdin.flush()
+        assert zygote.stdout.readline() == "done\n", "the zygote died"
+        return Ran(fold(files["journal"]), files["stdout"].read_text(), files["stderr"].read_text())
+
+    return run_script
+
+
+@dataclass(frozen=True)
+class Called:
+    """A whole call of the command line."""
+
+    code: int
+    stdout: str
+    stderr: str
+    session: Report | None
+
+
+@pytest.fixture
+def gradwright() -> Callable[..., Called]:
+    """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``."""
+
+    def call(*words: str, cwd: Path, stdin: str = "", env: dict[str, str] | None = None, seconds: float = 120) -> Called:
+        from gradwright.doctor.session.codec import from_json
+
+        done = subprocess.run(
+            [sys.executable, "-m", "gradwright", *words],
+            cwd=cwd,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env={**os.environ, **(env or {})},
+        )
+        session = cwd / ".gradwright" / "last.json"
+        report = from_json(session.read_text()) if session.is_file() else None
+        return Called(done.returncode, done.stdout, done.stderr, report)
+
+    return call
+
+
+def masked(text: str) -> str:
+    """A terminal report without what differs between machines and runs: times, paths, versions, measured ratios."""
+    text = re.sub(r"\d[\d,.]*(?:e-?\d+)? ?(?:s|ms|us|ns)\b", "<time>", text)
+    text = re.sub(r"\b\d+(?:\.\d+)? %", "<share> %", text)
+    text = re.sub(r"/[^\s:]*/site-packages", "<site-packages>", text)
+    text = re.sub(r"\d\.?\d*e-\d+", "<tiny>", text)
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def golden() -> Callable[[str, Path], None]:
+    """Compare with the text kept beside a case; ``make goldens`` rewrites what has changed on purpose."""
+
+    def compare(text: str, path: Path) -> None:
+        text = masked(text)
+        if os.environ.get("GRADWRIGHT_GOLDENS") == "rewrite":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.is_file(), f"no golden {path}; `make goldens` writes it"
+        assert text == path.read_text(), f"{path} has drifted; `make goldens` rewrites it if the change is meant"
+
+    return compare

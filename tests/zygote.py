@@ -1,0 +1,55 @@
+"""A process with torch loaded that forks once per request and is the patient there: a second saved per script.
+
+Reads one JSON request a line from standard input: {"options", "journal", "cwd", "path"}; answers a line when the child
+has ended. What the script prints goes to the files "stdout" and "stderr" of the request.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def serve() -> None:
+    import torch
+
+    torch.set_num_threads(1)  # a pool of threads would not survive the fork
+    import gradwright.check
+    import gradwright.doctor.examination
+    import gradwright.doctor.patient
+    import gradwright.doctor.prove
+    import gradwright.doctor.rewrite  # noqa: F401 - loaded before the fork
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            be_patient(request)
+        deadline = time.monotonic() + request["seconds"]
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                os.kill(pid, 9)
+            time.sleep(0.005)
+        print("done", flush=True)
+
+
+def be_patient(request: dict) -> None:
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.dup2(os.open(request["stdin"], os.O_RDONLY), 0)
+    os.chdir(request["cwd"])
+    from gradwright.doctor.patient import main
+
+    sys.argv[:] = ["-c"]
+    sys.stdin = open(0, closefd=False)
+    code = 1
+    try:
+        code = main(request["journal"], request["options"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()

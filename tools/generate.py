@@ -1,0 +1,79 @@
+"""Writes what is made from something else in this repository, so that no copy is kept by hand.
+
+    python tools/generate.py            write it
+    python tools/generate.py --check    write nothing, name what differs, exit 1 if anything does
+
+A further thing is one function that returns path -> text (and the folders it fills alone), and one entry in ``MADE``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradwright.doctor.render.pages import rule_page, rules_index
+from gradwright.doctor.rules import all_rules
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Made:
+    """Files by path below the root. A file in one of ``folders`` (by glob) that is not among them is stale."""
+
+    files: dict[str, str]
+    folders: tuple[str, ...] = ()
+
+
+def rule_pages(root: Path) -> Made:
+    """docs/rules: a page per rule, and the index."""
+    rules = all_rules()
+    files = {f"docs/rules/{loaded.rule.code}.md": rule_page(loaded, root / "tests" / "cases") for loaded in rules}
+    files["docs/rules/index.md"] = rules_index(rules)
+    return Made(files, folders=("docs/rules/*.md",))
+
+
+MADE: tuple[Callable[[Path], Made], ...] = (rule_pages,)
+
+
+def differences(root: Path) -> list[tuple[Path, str | None]]:
+    """What is not as it should be: the path, and the text it should have (``None``: it should not be there)."""
+    found: list[tuple[Path, str | None]] = []
+    for make in MADE:
+        made = make(root)
+        for name, text in made.files.items():
+            path = root / name
+            if not path.is_file() or path.read_bytes() != text.encode():
+                found.append((path, text))
+        for pattern in made.folders:
+            stale = (path for path in sorted(root.glob(pattern)) if path.relative_to(root).as_posix() not in made.files)
+            found += [(path, None) for path in stale]
+    return found
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if anything differs")
+    check = parser.parse_args(arguments).check
+    found = differences(root)
+    for path, text in found:
+        name = path.relative_to(root).as_posix()
+        if check:
+            print(f"{name}: {'stale, nothing makes it any more' if text is None else 'not what would be made now'}")
+        elif text is None:
+            path.unlink()
+            print(f"removed {name}")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+            print(f"wrote {name}")
+    if check and found:
+        print("run `python tools/generate.py` and look at what it changed")
+    return int(check and bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
