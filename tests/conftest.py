@@ -87,7 +87,9 @@ class Called:
 def gradwright() -> Callable[..., Called]:
     """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``."""
 
-    def call(*words: str, cwd: Path, stdin: str = "", env: dict[str, str] | None = None, seconds: float = 120) -> Called:
+    def call(
+        *words: str, cwd: Path, stdin: str = "", env: dict[str, str] | None = None, seconds: float = 120
+    ) -> Called:
         from gradwright.doctor.session.codec import from_json
 
         done = subprocess.run(

@@ -25,7 +25,7 @@ class Combined(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, cotangent, *others):
-        x, nothing = ctx.saved_tensors
+        _, nothing = ctx.saved_tensors
         assert nothing is None and others == (None, None)
         return cotangent * 2 if ctx.needs_input_grad[0] else None, *[None] * ctx.count
 

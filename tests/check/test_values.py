@@ -421,6 +421,13 @@ def test_the_factor_is_what_was_returned_over_the_truth():
     assert verdict(SQUARE(lambda g, x: 3 * x * g), draw(4)).factor == pytest.approx(1.5)
 
 
+def test_an_output_whose_cotangent_is_ignored_is_named_and_forgiven_where_it_is_not_used():
+    pair = function(lambda x: (x.sin(), x.cos()), lambda g, h, x: g * x.cos())
+    found = verdict(pair, draw(4))
+    assert (found.verdict, found.reason) == ("wrong", "the cotangent of output 1 is ignored")
+    assert verdict(pair, draw(4), outputs=[True, False]).verdict == "right"
+
+
 @settings(max_examples=8, deadline=None)
 @given(st.floats(0.2, 5).filter(lambda c: abs(c - 1) > 1e-2), st.integers(0, 99), st.sampled_from([(1,), (7,), (2, 3)]))
 def test_any_factor_is_found_in_any_shape(factor, seed, shape):

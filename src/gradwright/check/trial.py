@@ -111,10 +111,11 @@ class Trial:
         *,
         seed: int,
         deadline: float | None,
+        used: Sequence[bool] | None = None,
     ) -> None:
         self.subject, self.original, self.precision = subject, list(args), precision
         self.wanted = tuple(wanted)
-        self.seed, self.deadline = seed, deadline
+        self.seed, self.deadline, self.used = seed, deadline, used
         self.calls = 0
         first = self._copy()
         self.tied, self.hidden = first.tied, first.hidden
@@ -160,7 +161,10 @@ class Trial:
         self.tick()
         with quiet(self.precision, self.seed), torch.enable_grad():
             outputs = tensors_in(self.call(self.handed().args))
-        self.active = tuple(output.requires_grad for output in outputs)
+        used = [True] * len(outputs) if self.used is None else list(self.used)
+        if len(used) != len(outputs):
+            raise NotJudgeable(f"{len(used)} outputs were described, the forward returns {len(outputs)}")
+        self.active = tuple(output.requires_grad and use for output, use in zip(outputs, used, strict=True))
         if not any(self.active):
             raise NotJudgeable("no output of it can receive a gradient")
         return outputs
@@ -265,7 +269,8 @@ class Trial:
     def noise(self, index: int) -> float:
         """The size of a gradient's entry that is rounding only: of the outputs, or of cotangents that cancelled."""
         size = self.output_size()
-        cancelled = 16 * self.precision.eps * max(float(flat(c).abs().max()) for c in self.cotangents if c.numel())
+        largest = max((float(flat(c).abs().max()) for c in self.cotangents if c.numel()), default=0.0)
+        cancelled = 16 * self.precision.eps * largest
         least = cancelled if self.precision is DOUBLE else 0.0  # in float32 this would swallow every tiny scale
         return least + 64 * self.precision.eps * size / max(float(self.entry_scale(index).max()), 1e-300)
 
@@ -294,10 +299,20 @@ class Trial:
 
     def at(self, args: list[Any]) -> Trial:
         """The same subject at other arguments."""
-        return Trial(self.subject, args, self.wanted, self.precision, seed=self.seed + 1, deadline=self.deadline)
+        return Trial(
+            self.subject, args, self.wanted, self.precision, seed=self.seed + 1, deadline=self.deadline, used=self.used
+        )
 
 
-def settle(subject: Any, args: Sequence[Any], wanted: Sequence[int], *, seed: int, deadline: float | None) -> Trial:
+def settle(
+    subject: Any,
+    args: Sequence[Any],
+    wanted: Sequence[int],
+    *,
+    seed: int,
+    deadline: float | None,
+    used: Sequence[bool] | None = None,
+) -> Trial:
     """A trial in the widest precision that the subject takes, forward and backward.
 
     Raises: TimeUp; NotJudgeable, with the reason.
@@ -307,7 +322,7 @@ def settle(subject: Any, args: Sequence[Any], wanted: Sequence[int], *, seed: in
     last: Exception | None = None
     for precision in (DOUBLE, SINGLE, HALF) if low else (DOUBLE, SINGLE):
         try:
-            trial = Trial(subject, args, wanted, precision, seed=seed, deadline=deadline)
+            trial = Trial(subject, args, wanted, precision, seed=seed, deadline=deadline, used=used)
             trial.gradient()
             return trial
         except TimeUp:

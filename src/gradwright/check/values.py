@@ -29,13 +29,16 @@ def judge_values(
     names: Sequence[str] | None = None,
     seed: int = 0,
     deadline: float | None = None,
+    outputs: Sequence[bool] | None = None,
 ) -> tuple[InputVerdict, ...]:
     """Judge the gradient of ``subject`` with respect to each wanted input, at ``args``.
 
     ``subject``: a subclass of ``autograd.Function``, or any callable; ``args``: the positional arguments of one call
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
-    ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown". Returns one verdict per wanted
-    input, in order. Never raises what the subject raises: that makes the verdict "unknown", with the reason.
+    ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
+    output tensor, which of them receive cotangents where the subject is used (``None``: all that can). Returns one
+    verdict per wanted input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
+    the reason.
 
     Shapes: any. Dtypes: judged in float64 where the subject takes it. Cost: about 10 calls of the subject, and 5 to 300
     more per input, the most where something is wrong and autograd has nothing to say.
@@ -67,7 +70,9 @@ def judge_values(
     able = [index for index in asked if isinstance(args[index], torch.Tensor) and _differentiable(args[index])]
     try:
         if fit_inputs:
-            judge = _Judge(Point.of(settle(subject, args, able, seed=seed, deadline=deadline)), args, labels)
+            judge = _Judge(
+                Point.of(settle(subject, args, able, seed=seed, deadline=deadline, used=outputs)), args, labels
+            )
     except TimeUp:
         for index in fit_inputs:
             unknown(index, "time limit")
@@ -152,7 +157,7 @@ class _Judge:
 
     def _notable(self, index: int) -> bool:
         """Is what the backward returned more than rounding of the cotangents?"""
-        largest = max(float(cotangent.abs().max()) for cotangent in self.point.trial.cotangents if cotangent.numel())
+        largest = max((float(c.abs().max()) for c in self.point.trial.cotangents if c.numel()), default=0.0)
         return float(self.point.returned[index].abs().max()) > 1e-12 * largest
 
     def _beside(self, index: int, weighed: Weighed) -> tuple[Point, Weighed]:
@@ -238,6 +243,7 @@ class _Judge:
             at=self._place(index, entry),
             returned=float(part[worst]),
             expected=float(truth[worst]),
+            reason=self._ignored(point, index),
             **known,
         )
 
@@ -267,6 +273,23 @@ class _Judge:
 
         shape = tuple(self.args[index].shape)
         return fit(point.returned[index], truth, entries, shape, other.returned[index], slack, holds)
+
+    def _ignored(self, point: Point, index: int) -> str:
+        """Which of several outputs have a cotangent that the backward makes no use of, in words; "" if none."""
+        trial, ignored = point.trial, []
+        others = trial.redrawn(trial.seed + 23)
+        if len(others) < 2:
+            return ""
+        shifted = trial.evaluate(index, 1e-2 * point.random_direction(index))
+        positions = [position for position, active in enumerate(trial.active) if active]
+        for number, position in enumerate(positions):
+            if torch.equal(shifted[number], trial.values[number]):
+                continue  # an output that does not depend on this input has nothing to say to it
+            mixed = [*trial.cotangents]
+            mixed[number] = others[number]
+            if torch.equal(trial.gradient(mixed)[index], point.returned[index]):
+                ignored.append(str(position))
+        return f"the cotangent of output {', '.join(ignored)} is ignored" if ignored else ""
 
     def _place(self, index: int, entry: int) -> tuple[int, ...]:
         """A flat entry as an index into the input (of a complex one: of its real or imaginary part alike)."""

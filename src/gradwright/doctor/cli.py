@@ -166,7 +166,7 @@ def _color() -> bool:
 @click.argument("text", nargs=-1, required=True, type=click.UNPROCESSED)
 def explain(text: tuple[str, ...]) -> None:
     """Explain a code (GW301) or a pasted error message. A single "-" reads it from standard input."""
-    from gradwright.doctor.render.explain import explain as explanation
+    from gradwright.doctor.explain import explain as explanation
 
     words = sys.stdin.read() if text == ("-",) else " ".join(text)
     found = explanation(words)

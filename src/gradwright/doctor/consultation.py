@@ -14,7 +14,6 @@ from torch.autograd import Function
 
 from gradwright.doctor.examination import judge_journal, probe, source_of, treat
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.places import definition, home, is_user_file
 from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.options import Options
 from gradwright.doctor.probe.callables import probe_callable
@@ -22,6 +21,7 @@ from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.files import read
+from gradwright.doctor.source.places import definition, home, is_user_file
 from gradwright.errors import UsageError
 from gradwright.ground.tensors import copy_with_layout, map_tensors, tensors_in
 

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwright.doctor import rules
-from gradwright.doctor.observe.loops import LoopUse
-from gradwright.doctor.observe.places import home, relative
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.facts import Fact, LoopShape
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Candidate, Finding, Fix, NotExamined, Report, Source
+from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile, read
+from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
 from gradwright.doctor.source.suppressions import Suppressions
 
 if TYPE_CHECKING:
-    from gradwright.doctor.observe.functions import FunctionUse
     from gradwright.doctor.observe.watch import Watch
+    from gradwright.doctor.observed import FunctionUse
 
 Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
 

@@ -162,7 +162,6 @@ def on_import_of_torch(call: Callable[[], None]) -> Callable[[], None]:
     waiter = Waiter()
     sys.meta_path.insert(0, waiter)
 
-
     def stop() -> None:
         if waiter in sys.meta_path:
             sys.meta_path.remove(waiter)

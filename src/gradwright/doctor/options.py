@@ -31,5 +31,7 @@ class Options:
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        data: dict[str, Any] = json.loads(text)
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+        data: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()
+        }
+        return cls(**data)

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 from gradwright.doctor.examination import examine, judge_journal, source_of
 from gradwright.doctor.launch import Program, find_program, on_import_of_torch, run_program
 from gradwright.doctor.observe.clock import Clock, StoppedEarly
-from gradwright.doctor.observe.loops import LoopUse, LoopWatch
-from gradwright.doctor.observe.places import home, is_user_file, relative
+from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.imports import WatchedImports
 from gradwright.doctor.source.loops import LoopSite
+from gradwright.doctor.source.places import home, is_user_file, relative
 from gradwright.doctor.source.transform import HOOK_NAME
 
 if TYPE_CHECKING:

@@ -13,4 +13,4 @@ for epoch in range(2):
     loss = torch.tensor(losses).mean()
     loss.backward()
     optimizer.step()
-    print(epoch, float(loss))
+    print(epoch, loss.item())

@@ -437,7 +437,10 @@ def test_an_end_that_was_asked_for_is_no_finding(kind):
 
 WORDINGS = [
     ("GW201", "function MulBackward returned an incorrect number of gradients (expected 2, got 1)"),
-    ("GW203", "Function MulBackward returned an invalid gradient at index 1 - got [4] but expected shape compatible with [3]"),
+    (
+        "GW203",
+        "Function MulBackward returned an invalid gradient at index 1 - got [4] but expected shape compatible with [3]",
+    ),
     ("GW203", "Function MulBackward returned an invalid gradient at index 0 - expected shape [16, 3] but got [48, 1]"),
     ("GW207", "Legacy autograd function with non-static forward method is deprecated. Please use new-style"),
     (
@@ -466,7 +469,10 @@ WORDINGS = [
     ("GW616", "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True"),
     ("GW616", "One of the differentiated Tensors does not require grad"),
     ("GW617", "Output 0 of SplitBackward0 is a view and is being modified inplace. This view is the output of"),
-    ("GW617", "Output 1 of UnbindBackward0 is a view and its base or another view of its base has been modified inplace."),
+    (
+        "GW617",
+        "Output 1 of UnbindBackward0 is a view and its base or another view of its base has been modified inplace.",
+    ),
     ("GW618", "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask"),
     ("GW619", "Can't call numpy() on Variable that requires grad. Use var.detach().numpy() instead."),
 ]

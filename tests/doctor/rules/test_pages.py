@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from gradwright.doctor.render.explain import sections
+from gradwright.doctor.explain import sections
 from gradwright.doctor.rules import all_rules
 
 HEADS = ["What it finds", "Why it matters", "When it is fine", "The fix", "References"]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from gradwright.doctor.observe.cuts import find_cuts
+from gradwright.doctor.observe.cuts import body_of, find_cuts
 from gradwright.doctor.observe.reentry import find_reentry
 from gradwright.doctor.observe.returns import find_return
 from gradwright.doctor.observe.scene import Clues, Scene, reached
-from gradwright.doctor.observe.spots import Spot, assignments, attribute, shape_of, text_of, walk
+from gradwright.doctor.observe.spots import Spot, assignments, attribute, own_nodes, shape_of, text_of, walk
 from gradwright.doctor.observe.writers import find_writers
 
 
@@ -81,11 +81,17 @@ def _differentiated(scene: Scene, clues: Clues, index: int) -> None:
 
 
 def _behind(spot: Spot, node: ast.expr) -> Iterator[ast.expr]:
-    """The expression, and what the names in it were assigned."""
-    yield node
+    """The expression, what the names in it were assigned, and what the user's own functions in these return."""
+    parts = [node]
     for name in [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]:
-        for _, value in assignments(spot.scope, name) if spot.scope else ():
-            yield value
+        parts += [value for _, value in assignments(spot.scope, name)] if spot.scope else []
+    for part in parts:
+        yield part
+        for call in ast.walk(part):
+            body = body_of(spot, call) if isinstance(call, ast.Call) else None
+            for inner in own_nodes(body) if body else ():
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    yield inner.value
 
 
 def _unreduced(spot: Spot, call: ast.Call) -> bool:

@@ -51,7 +51,7 @@ def _cuts_behind(spot: Spot, start: ast.expr) -> Iterator[tuple[str, ast.AST]]:
                 found += 1
                 yield marker, node
         for node in ast.walk(expression):
-            if isinstance(node, ast.Call) and (body := _body_of(spot, node)) is not None:
+            if isinstance(node, ast.Call) and (body := body_of(spot, node)) is not None:
                 key = (id(body), "")
                 if key in seen:
                     continue
@@ -126,7 +126,7 @@ def _is_switch(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and text_of(node.func).endswith("set_grad_enabled")
 
 
-def _body_of(spot: Spot, call: ast.Call) -> ast.FunctionDef | None:
+def body_of(spot: Spot, call: ast.Call) -> ast.FunctionDef | None:
     """The user's own function behind a call, if it stands in this file: a function, or the forward of a module."""
     assert spot.tree is not None
     called = spot.value(call.func)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import time
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,55 +12,14 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction
 
+from gradwright.check import input_names
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.places import definition, is_user_file, location_in, user_frame
-from gradwright.doctor.observe.specimens import Kept, SpecimenStore
+from gradwright.doctor.observe.specimens import SpecimenStore
+from gradwright.doctor.observed import FunctionUse
 from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
 from gradwright.doctor.session.model import Subject
-from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.places import definition, is_user_file, location_in, user_frame
 from gradwright.functions.surrogate import surrogate_reason
-
-
-@dataclass
-class FunctionUse:
-    """One custom Function and what was seen of it."""
-
-    function: type[Function]
-    subject: Subject
-    forward_calls: int = 0
-    tracked_calls: int = 0
-    backward_calls: int = 0
-    forward_seconds: float = 0.0
-    backward_seconds: float = 0.0
-    gradients_before: int | None = None
-    call_site: Location | None = None
-    # The node of a call whose specimen was kept, so that its real cotangents can join it.
-    awaiting: weakref.WeakKeyDictionary[Any, Kept] = field(default_factory=weakref.WeakKeyDictionary)
-
-
-def input_names(function: type[Function]) -> list[str]:
-    """The names of the forward's inputs, without ctx; ``*args`` is numbered.
-
-    >>> class Scale(Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x, *weights): ...
-    >>> input_names(Scale)[:3]
-    ['x', 'weights[0]', 'weights[1]']
-    """
-    try:
-        parameters = list(inspect.signature(function.forward).parameters.values())
-    except (TypeError, ValueError):
-        return [f"input {index}" for index in range(64)]
-    combined = function.setup_context is Function.setup_context
-    if combined and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
-        parameters = parameters[1:]
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            names.extend(f"{parameter.name}[{index}]" for index in range(64))
-        else:
-            names.append(parameter.name)
-    return names + [f"input {index}" for index in range(len(names), 64)]
 
 
 def _has_backward(function: type[Function]) -> bool:
@@ -116,7 +72,7 @@ class FunctionWatch:
         if not kwargs and not torch._C._are_functorch_transforms_active():
             # Before the call: a forward may write into its inputs.
             mask = wanted if tracked else tuple(False for _ in args)
-            kept = self._store.offer(use.subject.id, use.forward_calls, args, lambda: input_names(cls), mask)
+            kept = self._store.offer(use.subject.id, use.forward_calls, args, lambda: input_names(cls, len(args)), mask)
         started = time.perf_counter()
         try:
             result = original(cls, *args, **kwargs)
@@ -125,8 +81,8 @@ class FunctionWatch:
             use.forward_seconds += ended - started
             self._clock.saw(started, ended)
         if kept is not None and tracked:
-            node = next((item.grad_fn for item in (result if isinstance(result, tuple) else (result,))
-                         if isinstance(item, Tensor) and item.grad_fn is not None), None)  # fmt: skip
+            node: Any = next((item.grad_fn for item in (result if isinstance(result, tuple) else (result,))
+                              if isinstance(item, Tensor) and item.grad_fn is not None), None)  # fmt: skip
             if isinstance(node, BackwardCFunction):
                 use.awaiting[node] = kept
         return result

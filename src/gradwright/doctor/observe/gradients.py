@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.places import is_user_file, location_in, user_frame
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
+from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 
 Api = Literal["autograd.grad", "backward"]
 

@@ -9,27 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from gradwright.doctor.session.facts import Fact, LoopRun
-from gradwright.doctor.session.model import Subject
-from gradwright.doctor.source.loops import LoopSite
+from gradwright.doctor.source.entered import LoopUse
 
 RECORDED_ENTRIES = 2
-
-
-@dataclass
-class LoopUse:
-    """One loop and what was seen of it; ``live_ins`` of its first entries, with tensors copied."""
-
-    subject: Subject
-    site: LoopSite
-    path: str
-    entries: int = 0
-    seconds: float = 0.0
-    live_ins: list[dict[str, Any]] = field(default_factory=list)
-    globals: dict[str, Any] = field(default_factory=dict)
 
 
 class LoopWatch:

@@ -21,9 +21,9 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.places import is_user_file, location_in, user_frame
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
+from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 
 _SAMPLE = 4  # parameters of an optimizer that are looked at
 

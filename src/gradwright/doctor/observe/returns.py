@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from gradwright.doctor.observe.places import definition
 from gradwright.doctor.observe.scene import Clues
 from gradwright.doctor.observe.spots import own_nodes, parsed, place_of, subclasses, text_of
+from gradwright.doctor.source.places import definition
 
 _NAMED = re.compile(r"[Ff]unction (?P<name>[^\s]+?)(?:Backward\d*)? returned an (?:incorrect number|invalid gradient)")
 _COUNTS = re.compile(r"expected (\d+), got (\d+)")

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gradwright.doctor.observed import Kept
 from gradwright.doctor.session.model import NotExamined, Specimen, TensorSpec
 from gradwright.ground.tensors import copy_with_layout, map_tensors, tensor_bytes, tensors_in
 
 PER_SUBJECT = 8
 DEFAULT_BYTES = 1 << 30
-
-
-@dataclass
-class Kept:
-    """A specimen with its tensors: lives in the patient's memory only."""
-
-    about: Specimen
-    args: tuple[Any, ...]
-    wanted: tuple[bool, ...]
-    cotangents: tuple[Tensor | None, ...] | None = None
-    cotangent_specs: tuple[TensorSpec, ...] = field(default=())
 
 
 def spec_of(name: str, tensor: Tensor) -> TensorSpec:

@@ -8,14 +8,14 @@ import functools
 import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import FrameType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gradwright.doctor.observe.places import location_in
 from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.places import location_in
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -74,7 +74,7 @@ class Spot:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """``owner.name`` where that is plain storage: an instance's dictionary, a module's parameters, a torch module."""
+    """``owner.name`` where that is stored: in the instance, among a module's parameters, as a method of its class."""
     if isinstance(owner, Tensor):
         return owner.grad if name == "grad" and owner.is_leaf else owner.detach() if name == "data" else None
     try:
@@ -84,6 +84,11 @@ def attribute(owner: Any, name: str) -> Any:
     for names in (fields, *(fields.get(kind) or {} for kind in ("_parameters", "_buffers", "_modules"))):
         if isinstance(names, dict) and name in names:
             return names[name]
+    for cls in type(owner).__mro__:
+        if name in cls.__dict__:
+            method = cls.__dict__[name]
+            method = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
+            return method if isinstance(method, FunctionType) else None  # a property would run code
     return None
 
 

@@ -16,11 +16,11 @@ from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
-from gradwright.doctor.observe.places import definition, home, is_user_file
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import Environment, NotExamined, Subject
+from gradwright.doctor.source.places import definition, home, is_user_file
 
 _FLUSH_SECONDS = 0.5
 

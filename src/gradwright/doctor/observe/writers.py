@@ -100,13 +100,16 @@ def _elsewhere(scene: Scene, clues: Clues) -> None:
             if function is spot.scope or not isinstance(function, ast.FunctionDef):
                 continue
             for node, _ in _writes(function):
-                if not (isinstance(node, ast.AugAssign) and _counts(node.value)):
+                if not (isinstance(node, ast.AugAssign) and _counts(node)):
                     clues.add("inplace_line", f"{spot.at(node)}: `{text_of(node)}` in {function.name}")
 
 
-def _counts(value: ast.expr) -> bool:
+def _counts(statement: ast.AugAssign) -> bool:
     """``n += 1``, ``total += loss.item()``, ``seen += len(batch)``: arithmetic on Python numbers."""
-    return isinstance(value, ast.Constant) or any(
+    value = statement.value
+    if isinstance(value, ast.Constant) and isinstance(statement.op, (ast.Add, ast.Sub)):
+        return True
+    return any(
         isinstance(node, ast.Call) and text_of(node.func).split(".")[-1] in ("item", "len", "size", "float", "int")
         for node in ast.walk(value)
     )

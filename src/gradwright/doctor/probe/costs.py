@@ -8,12 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwright.doctor.observe.places import location_in
 from gradwright.doctor.probe.tracing import Counts, Instruction, Trace
 from gradwright.doctor.session.facts import LineCost, LoopShape, OpsPerLine, Phase
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
 from gradwright.doctor.source.nests import LoopSpan, loops_around
+from gradwright.doctor.source.places import location_in
 
 _FEWEST = 32  # operations in a loop below which nobody calls it slow
 _LINES = 12
@@ -121,7 +121,8 @@ def extrapolate(small: tuple[int, int], large: tuple[int, int], elements: int) -
     if n1 == n2 or not ops1 or not ops2:
         return ops2
     power = math.log(ops2 / ops1) / math.log(n2 / n1)
-    return round(ops2 * float(elements / n2) ** power)
+    grown: float = (elements / n2) ** power
+    return round(ops2 * grown)
 
 
 def source_of(path: str) -> str:

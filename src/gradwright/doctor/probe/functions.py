@@ -14,8 +14,7 @@ from torch import Tensor
 
 from gradwright import check
 from gradwright.check.context import run_backward, run_forward
-from gradwright.doctor.observe.functions import FunctionUse
-from gradwright.doctor.observe.specimens import Kept
+from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, elements, shrink
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -142,9 +141,17 @@ def _values(use: FunctionUse, specimens: list[Kept], limits: Limits) -> Iterator
 
 def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
     def work() -> Any:
-        return check.judge_values(use.function, args, kept.wanted, deadline=time.monotonic() + limits.seconds)
+        until = time.monotonic() + limits.seconds
+        return check.judge_values(use.function, args, kept.wanted, deadline=until, outputs=_used_outputs(kept))
 
     return work
+
+
+def _used_outputs(kept: Kept) -> tuple[bool, ...] | None:
+    """Which outputs really received a cotangent in the run; ``None`` if no backward was seen."""
+    if kept.cotangents is None:
+        return None
+    return tuple(item is not None and bool(torch.any(item != 0)) for item in kept.cotangents)
 
 
 def _costs(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gradwright.doctor.observe.loops import LoopUse
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact, source_of
 from gradwright.doctor.probe.functions import Limits, attempt, fresh
 from gradwright.doctor.probe.shrink import describe
 from gradwright.doctor.probe.tracing import trace
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined
+from gradwright.doctor.source.entered import LoopUse
 
 # Below this share of the watched time a loop is nobody's problem, and is not replayed.
 WORTH_REPLAYING = 0.02

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradwright.doctor.observe.places import is_library_file, is_user_file
+from gradwright.doctor.source.places import is_library_file, is_user_file
 from gradwright.ground.tensors import tensor_bytes, tensors_in
 
 Instruction = tuple[CodeType, int]

@@ -13,27 +13,22 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from gradwright.doctor.rewrite.scope import integer, size_of
-from gradwright.doctor.rewrite.source_text import DeclinedError, walk
+from gradwright.doctor.rewrite.source_text import DeclinedError, walk, words
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-SMOOTH = _names(
+SMOOTH = words(
     "abs absolute neg negative positive sin cos tanh sigmoid relu square erf atan arctan asinh arcsinh sign sgn "
     "softplus logsigmoid heaviside maximum minimum fmax fmin clamp clip hardtanh relu6 leaky_relu"
 )
-WITH_A_DOMAIN = _names(
+WITH_A_DOMAIN = words(
     "exp expm1 exp2 sqrt rsqrt reciprocal log log1p log2 log10 tan asin arcsin acos arccos acosh arccosh atanh arctanh "
     "sinh cosh erfinv erfc lgamma digamma pow atan2 hypot logit silu gelu elu selu mish floor ceil trunc "
     "logaddexp xlogy isnan isinf isfinite"
 )
 TORCH = SMOOTH | WITH_A_DOMAIN
-OF_MATH = _names(
+OF_MATH = words(
     "exp expm1 sqrt log log1p log2 log10 sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc"
 )
-METHODS = _names(
+METHODS = words(
     "abs neg sin cos tanh sigmoid relu square exp expm1 sqrt rsqrt reciprocal log log1p log2 log10 tan pow clamp "
     "sinh cosh erf"
 )

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import libcst as cst
 
-from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk
+from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk, words
 from gradwright.doctor.session.facts import Fact, GradientVerdict
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
@@ -22,10 +22,10 @@ LARGEST_DENOMINATOR = 1000
 PLAIN = frozenset(Fraction(*pair) for pair in ((2, 1), (3, 1), (4, 1), (1, 2), (1, 3), (1, 4), (-1, 1)))
 MOST = 5
 # Methods and functions that pass a factor of what they are given on to what they return.
-LINEAR = (
+LINEAR = words(
     "t transpose permute reshape view view_as expand expand_as contiguous clone sum mean squeeze unsqueeze flatten "
     "matmul mm bmm mv dot outer einsum mul neg sum_to_size flip roll to float double type_as conj"
-).split()
+)
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,17 @@ def _edits(source: SourceText, backward: cst.FunctionDef, index: int, wanted: Fr
         element = value
     told = f"the gradient of input {index}"
     factors = list(_factors(source, backward, element))
+    mended = False
     for node, owner, divides in factors:
         if (new := _mended(node, owner, divides, wanted)) is not None:
+            mended = True
             yield Edit(new[0], new[1], f"{told}: {new[2]}")
     if wanted == -1:
         for node, _, _ in factors:
             for flipped in _flipped(node):
+                mended = True
                 yield Edit(node, flipped, f"{told}: a sign is flipped")
-    if wanted in PLAIN:
+    if wanted in PLAIN and not mended:
         yield Edit(element, scaled(element, wanted), f"{told} is multiplied by {wanted}")
         if shown is not element and isinstance(shown, cst.Name):
             yield Edit(shown, scaled(shown, wanted), f"{told} is multiplied by {wanted}")

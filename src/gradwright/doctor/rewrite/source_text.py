@@ -126,6 +126,11 @@ class SourceText:
         )
 
 
+def words(text: str) -> frozenset[str]:
+    """A set of names, written as a line of them."""
+    return frozenset(text.split())
+
+
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and everything below it, in the order of the text."""
     yield node

@@ -53,7 +53,7 @@ class GradientCalls(Fact):
     """One call site of ``autograd.grad`` or ``backward``.
 
     ``longest_run``: the most calls in a row that differentiated entries of one tensor, on one graph, with respect to
-    the same tensors; ``run_of`` says what those entries were, ``run_shape`` the shape of the tensor they were taken from.
+    the same tensors; ``run_of`` says what those entries were, ``run_shape`` the shape of the tensor they came from.
     """
 
     api: Literal["autograd.grad", "backward"]
@@ -131,7 +131,8 @@ class GradientVerdict(Fact):
 
     ``cause`` is "" when right; "factor" (then ``factor`` holds what the backward returned divided by the truth),
     "sign", "zero" (nothing returned where the truth is not zero), "transposed", "cotangent ignored", "identity" (a
-    forward that changes nothing), "piecewise constant", or "formula". ``error`` and ``tolerance`` are relative to the largest entry.
+    forward that changes nothing), "piecewise constant", or "formula". ``error`` and ``tolerance`` are relative to the
+    largest entry.
     ``returned`` and ``expected`` are the values at index ``at``, the entry that differs most.
     ``oracles`` names those that judged: "autograd of the forward", "finite differences".
     """

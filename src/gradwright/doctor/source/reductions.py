@@ -11,6 +11,9 @@ _GATHERERS = {"max", "min", "maximum", "minimum", "fmax", "fmin", "logaddexp", "
 _GATHERERS |= {"cat", "concat", "concatenate", "stack", "vstack", "hstack", "append", "logical_or", "logical_and"}
 
 
+_IN_PLACE = {"add_", "sub_", "mul_", "div_", "logical_or_", "logical_and_", "append", "extend"}
+
+
 def key(node: ast.AST) -> str:
     """``h`` or ``self.h`` for a name or an attribute of one; "" for all else."""
     if isinstance(node, ast.Name):
@@ -35,6 +38,10 @@ def gathers(statement: ast.stmt, matches: Matches) -> bool:
     ...     for text in ("s += x[i]", "s = s + x[i] - 1", "s = max(s, x[i])", "s = a * s + x[i]", "s = x[i] - s")]
     [True, True, True, False, False]
     """
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        adds = isinstance(call.func, ast.Attribute) and call.func.attr in _IN_PLACE and matches(call.func.value)
+        return adds and not any(_reads(part, matches) for part in [*call.args, *call.keywords])
     if isinstance(statement, ast.AugAssign):
         return (
             matches(statement.target) and not isinstance(statement.op, _OPEN) and not _reads(statement.value, matches)
@@ -51,9 +58,9 @@ def gathers(statement: ast.stmt, matches: Matches) -> bool:
         )
     for operators in ((ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.BitOr,), (ast.BitAnd,)):
         operands = [*_operands(value, operators)]
-        own = [sign for sign, operand in operands if matches(operand)]
+        signs = [sign for sign, operand in operands if matches(operand)]
         others = [operand for _, operand in operands if not matches(operand)]
-        if own == [1] and not any(_reads(operand, matches) for operand in others):
+        if signs == [1] and not any(_reads(operand, matches) for operand in others):
             return True
     return False
 

@@ -40,14 +40,9 @@ RULE = Rule(
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     """One finding per Function: from the script's death where it died of this, else from the probe's count."""
     told = _told(facts)
-    for function, death in told.items():
-        if death.fact.subject == subject.id:
-            yield _finding(
-                dataclasses.replace(subject, name=function),
-                death,
-                expected=int(death.caught("expected")),
-                returned=int(death.caught("got")),
-            )
+    for function, deaths in told.items():
+        if deaths[0].fact.subject == subject.id:
+            yield _finding(dataclasses.replace(subject, name=function), deaths)
     for count in facts.of(GradientCount):
         if count.expected != count.returned and subject.name not in told:
             yield RULE.finding(
@@ -63,18 +58,20 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
 _WHY = "Gradients are matched to the forward's inputs by position, so there must be one for each, or None."
 
 
-def _told(facts: Facts) -> dict[str, Death]:
-    """The first death of each Function, by the Function's name."""
-    told: dict[str, Death] = {}
+def _told(facts: Facts) -> dict[str, list[Death]]:
+    """The deaths of each Function (the script's, and its own when tried alone), by the Function's name."""
+    told: dict[str, list[Death]] = {}
     for fact in facts.all(ScriptDied):
         match = RULE.match(fact.message)
         if match is not None:
             death = Death(fact, match)
-            told.setdefault(death.clue("function") or death.caught("function"), death)
+            told.setdefault(death.clue("function") or death.caught("function"), []).append(death)
     return told
 
 
-def _finding(subject: Subject, death: Death, expected: int, returned: int) -> Finding:
+def _finding(subject: Subject, deaths: list[Death]) -> Finding:
+    death = deaths[0]
+    expected, returned = int(death.caught("expected")), int(death.caught("got"))
     at = death.where(subject)
     raised = f" It came to light at {death.fact.location}." if death.fact.location not in (None, at) else ""
     returns = f"`{death.clue('returns')}`" if death.clue("returns") else "what it returns"
@@ -87,7 +84,7 @@ def _finding(subject: Subject, death: Death, expected: int, returned: int) -> Fi
         message=_message(subject.name, expected, returned),
         why=_WHY + raised,
         hints=hints,
-        evidence=[death.fact.id],
+        evidence=[each.fact.id for each in deaths],
     )
 
 

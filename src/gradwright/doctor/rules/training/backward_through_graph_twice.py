@@ -68,7 +68,10 @@ def _hints(death: Death) -> Iterator[str]:
         yield "compute it inside the loop, anew for each step; or .detach() it if it shall stay as it is"
     if carried := death.clues("carried"):
         name = carried[0].split("`")[1]
-        yield f"cut the past off at each turn, {name} = {name}.detach(); add up for printing with .item()"
+        if "+=" in carried[0]:
+            yield f"call backward on what this turn adds, not on {name}; add up for printing with .item()"
+        else:
+            yield f"cut the past off at each turn: carry {name}.detach() on, not {name}"
     if not death.clues("made_outside") and not death.clues("carried"):
         yield "add the losses that share a graph and call backward once on the sum"
     yield "retain_graph=True only where one graph is meant to serve twice: in a loop it goes through all past steps"

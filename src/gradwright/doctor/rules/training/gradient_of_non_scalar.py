@@ -60,7 +60,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
 
 
 def _hints(death: Death, name: str, is_complex: bool) -> Iterator[str]:
-    short = bracketed(name, "loss")
+    short = bracketed(name if len(name) <= 40 else "", "loss")
     if is_complex:
         yield f"differentiate a real number: {short}.abs().mean() or {short}.real.mean()"
         return

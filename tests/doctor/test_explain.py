@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from gradwright.doctor.render.explain import explain, index
+from gradwright.doctor.explain import explain, index
 from gradwright.doctor.rules import all_rules
 
 TRACEBACK = """\
@@ -46,7 +46,9 @@ def test_of_two_errors_in_a_traceback_the_last_is_explained():
 
 
 def test_a_message_wrapped_by_a_terminal_is_still_recognised():
-    wrapped = "RuntimeError: one of the variables needed for gradient\ncomputation has been modified by an\ninplace operation"
+    wrapped = (
+        "RuntimeError: one of the variables needed for gradient\ncomputation has been modified by an\ninplace operation"
+    )
     assert explain(wrapped).startswith("GW614 ")
 
 
@@ -65,7 +67,7 @@ def test_every_rule_is_explained_by_its_code_and_listed_in_a_line():
 
 def test_explaining_imports_no_torch():
     code = (
-        "import sys; from gradwright.doctor.render.explain import explain, index; "
+        "import sys; from gradwright.doctor.explain import explain, index; "
         "explain('GW611'), index(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

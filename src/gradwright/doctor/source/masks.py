@@ -1,0 +1,288 @@
+"""Two masks that are meant to complement each other and do not: ``near = e <= d`` beside ``far = 1 - e``.
+
+A term of a sum has a comparison of ``e`` as a factor, another term has ``1 - e``, where ``1 - near`` was meant. Values of
+local names are followed through the function in the order of the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradwright.doctor.source.effects import own_nodes
+from gradwright.doctor.source.files import SourceFile
+from gradwright.doctor.source.names import Position
+from gradwright.doctor.source.statements import Origins, Placed, definitions
+
+_CASTS = {
+    "float",
+    "double",
+    "half",
+    "to",
+    "type",
+    "type_as",
+    "int",
+    "long",
+    "bool",
+    "clone",
+    "detach",
+    "contiguous",
+    "bfloat16",
+}
+_REDUCES = {"mean", "sum", "nanmean", "nansum", "squeeze", "unsqueeze", "view", "reshape", "flatten"}
+_ORDER = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equal"}
+# What lies between 0 and 1 already: there, 1 - p may well be meant.
+_BOUNDED = {"sigmoid", "softmax", "clamp", "clip", "clamp_", "rand", "rand_like", "bernoulli", "cosine_similarity",
+            "one_hot", "hardsigmoid", "where", "normal_cdf", "erf", "tanh", "exp"}  # fmt: skip
+_DEPTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """A pair: the texts of the mask, of its would-be complement and of what was compared; where the latter is made."""
+
+    placed: Placed
+    mask: str
+    complement: str
+    compared: str
+    node: ast.expr
+
+
+def mismatched_masks(file: SourceFile) -> Iterator[Masks]:
+    """At most one pair for each place where a complement is made."""
+    origins = Origins(file.tree)
+    for placed in definitions(file.tree):
+        if not isinstance(placed.node, ast.ClassDef):
+            nodes = [node for statement in placed.node.body for node in own_nodes(statement)]
+            if any(isinstance(node, ast.Compare) or _called(node) in _ORDER for node in nodes):
+                yield from _Function(placed, nodes, origins).pairs()
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """A factor that is a comparison of ``compared`` with ``against``."""
+
+    shown: str
+    compared: ast.expr
+    against: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class _Complement:
+    """A factor that is ``1 - taken``; ``node`` is that expression."""
+
+    shown: str
+    taken: ast.expr
+    node: ast.expr
+
+
+Factor = _Mask | _Complement
+Term = list[Factor]
+
+
+class _Function:
+    def __init__(self, placed: Placed, nodes: list[ast.AST], origins: Origins) -> None:
+        self.placed, self.nodes, self.origins = placed, nodes, origins
+        self.values: dict[str, list[tuple[Position, ast.expr]]] = {}
+        for node in nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, node.value, node)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+                self._bind(node.target, node.value, node)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+                self._bind(node.target, ast.copy_location(ast.BinOp(before, node.op, node.value), node), node)
+        for bindings in self.values.values():
+            bindings.sort(key=lambda binding: binding[0])
+
+    def pairs(self) -> Iterator[Masks]:
+        seen: set[Position] = set()
+        for node in sorted(self._sums(), key=_position):
+            terms = [term for term in self._terms(node, _DEPTH) if term]
+            for pair in self._pairs_among(terms):
+                if _position(pair.node) not in seen:
+                    seen.add(_position(pair.node))
+                    yield pair
+
+    def _pairs_among(self, terms: Sequence[Term]) -> Iterator[Masks]:
+        for term in terms:
+            for complement in term:
+                if not isinstance(complement, _Complement):
+                    continue
+                taken = self._key(complement.taken)
+                if any(isinstance(other, _Mask) and self._key(other.compared) == taken for other in term):
+                    continue  # (z < 1) * (1 - z): a weight inside its own mask
+                for mask in (factor for other in terms if other is not term for factor in other):
+                    alone = isinstance(mask, _Mask) and self._key(mask.compared) == taken
+                    if isinstance(mask, _Mask) and alone and self._is_unbounded(mask):
+                        compared = ast.unparse(mask.compared)
+                        yield Masks(self.placed, mask.shown, complement.shown, compared, complement.node)
+                        break
+
+    def _is_unbounded(self, mask: _Mask) -> bool:
+        """Whether what is compared may well exceed 1: a magnitude, or anything that is not a label or a probability."""
+        value = self._resolved(mask.compared)
+        if any(_called(node) in _BOUNDED for node in ast.walk(value)):
+            return False
+        if any(isinstance(node, ast.Compare) for node in ast.walk(value)):
+            return False
+        computed = any(
+            isinstance(node, ast.BinOp) or _called(node) in ("abs", "square", "norm", "pow", "sub")
+            for node in ast.walk(value)
+        )
+        against = self._resolved(mask.against)
+        label = isinstance(against, ast.Constant) and against.value in (0, 0.5, 1)
+        return computed or not label  # target > 0.5 beside 1 - target: labels of 0 and 1
+
+    # --- sums, products, factors -------------------------------------------------------------------------------------
+
+    def _sums(self) -> Iterator[ast.expr]:
+        for node in self.nodes:
+            if isinstance(node, ast.expr) and self._addends(node) is not None:
+                yield node
+        for bindings in self.values.values():
+            yield from (value for _, value in bindings if self._addends(value) is not None)
+
+    def _addends(self, node: ast.expr) -> list[ast.expr] | None:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            return [node.left, node.right]
+        return self._torch_call(node, {"add", "sub", "add_", "sub_"})
+
+    def _multiplied(self, node: ast.expr) -> list[ast.expr] | None:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            return [node.left, node.right]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            return [node.left]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return [node.operand]
+        return self._torch_call(node, {"mul", "multiply", "mul_"})
+
+    def _torch_call(self, node: ast.expr, operations: set[str]) -> list[ast.expr] | None:
+        """The two operands of ``torch.mul(a, b)`` or ``a.mul(b)``."""
+        if (
+            not isinstance(node, ast.Call)
+            or _called(node) not in operations
+            or not isinstance(node.func, ast.Attribute)
+        ):
+            return None
+        operands = [*node.args] if self._of_torch(node) else [node.func.value, *node.args]
+        return operands[:2] if len(operands) >= 2 else None
+
+    def _of_torch(self, node: ast.Call) -> bool:
+        return self.origins.dotted(node.func).startswith("torch.")
+
+    def _terms(self, node: ast.expr, depth: int) -> list[Term]:
+        """The addends of an expression, each as the factors of interest in it."""
+        node = self._bare(node, depth)
+        addends = self._addends(node) if depth and self._complement(node, node) is None else None
+        if addends is None:
+            return [self._factors(node, depth)]
+        return [term for addend in addends for term in self._terms(addend, depth - 1)]
+
+    def _factors(self, node: ast.expr, depth: int) -> Term:
+        shown = node
+        node = self._bare(node, depth)
+        complement = self._complement(node, shown)
+        if complement is not None:
+            return [complement]
+        masks = self._masks(node, shown)
+        if masks:
+            return [*masks]
+        multiplied = self._multiplied(node) if depth else None
+        return [factor for part in multiplied or () for factor in self._factors(part, depth - 1)]
+
+    def _masks(self, node: ast.expr, shown: ast.expr) -> list[_Mask]:
+        """A comparison is a mask of either of its sides."""
+        sides: list[ast.expr] = []
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+                sides = [node.left, node.comparators[0]]
+        else:
+            sides = self._torch_call(node, _ORDER) or []
+        text = ast.unparse(shown)
+        pairs = [(sides[0], sides[1]), (sides[1], sides[0])] if sides else []
+        return [_Mask(text, one, other) for one, other in pairs if not isinstance(one, ast.Constant)]
+
+    def _complement(self, node: ast.expr, shown: ast.expr) -> _Complement | None:
+        """``1 - x``, also as ``torch.sub(1, x)``, ``-x + 1``, ``torch.ones_like(x) - x``."""
+        taken: ast.expr | None = None
+        addends = self._addends(node)
+        if addends is not None:
+            first, second = addends
+            minus = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+            minus = minus or _called(node) in ("sub", "sub_")
+            if minus and self._is_one(first):
+                taken = second
+            elif not minus:
+                for one, other in ((first, second), (second, first)):
+                    if self._is_one(one) and isinstance(other, ast.UnaryOp) and isinstance(other.op, ast.USub):
+                        taken = other.operand
+        elif _called(node) in ("rsub", "rsub_"):
+            operands = self._torch_call(node, {"rsub", "rsub_"})
+            taken = operands[0] if operands and self._is_one(operands[1]) else None
+        if taken is None or isinstance(self._resolved(taken), ast.Constant):
+            return None
+        return _Complement(ast.unparse(shown), taken, node)
+
+    def _is_one(self, node: ast.expr) -> bool:
+        node = self._resolved(node)
+        if isinstance(node, ast.Constant):
+            return type(node.value) in (int, float) and node.value == 1
+        return _called(node) in ("ones_like", "ones")
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def _bind(self, target: ast.expr, value: ast.expr, at: ast.AST) -> None:
+        if isinstance(target, ast.Name):
+            end = (at.end_lineno or 0, at.end_col_offset or 0)  # type: ignore[attr-defined]  # statements have positions
+            self.values.setdefault(target.id, []).append((end, value))
+
+    def _value(self, node: ast.expr) -> ast.expr | None:
+        """What a local name was last bound to before it is read here, in the order of the text."""
+        if not isinstance(node, ast.Name):
+            return None
+        before = [value for position, value in self.values.get(node.id, ()) if position <= _position(node)]
+        return before[-1] if before else None
+
+    def _bare(self, node: ast.expr, depth: int) -> ast.expr:
+        """A name's value; what is inside a cast or a reduction."""
+        for _ in range(depth):
+            inside = self._value(node)
+            if inside is None and isinstance(node, ast.Call) and _called(node) in _CASTS | _REDUCES:
+                if not isinstance(node.func, ast.Attribute):
+                    return node
+                inside = node.args[0] if self._of_torch(node) and node.args else node.func.value
+            if inside is None:
+                return node
+            node = inside
+        return node
+
+    def _resolved(self, node: ast.expr) -> ast.expr:
+        for _ in range(_DEPTH):
+            value = self._value(node)
+            if value is None:
+                return node
+            node = value
+        return node
+
+    def _key(self, node: ast.expr) -> str:
+        """Equal for expressions that have the same value as far as the text says: names stand for what they hold."""
+        node = self._bare(node, _DEPTH)
+        text = ast.dump(node)
+        names = {inner.id: self.values.get(inner.id, []) for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+        versions = [
+            (name, sum(at <= _position(node) for at, _ in bindings)) for name, bindings in sorted(names.items())
+        ]
+        return f"{text} {versions}"
+
+
+def _called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _position(node: ast.AST) -> Position:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]  # expressions have positions

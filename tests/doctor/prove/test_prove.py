@@ -1,0 +1,259 @@
+"""What is right is verified; what is wrong in any way that a caller could notice is not."""
+
+import time
+import types
+
+import pytest
+import torch
+
+from gradwright.doctor.prove import prove
+from gradwright.doctor.rewrite import propose
+from gradwright.doctor.rewrite.source_text import SourceText
+from gradwright.doctor.session.facts import GradientVerdict
+from gradwright.doctor.session.model import Finding, Proof
+from gradwright.doctor.session.place import Location
+
+LOOP = """import torch
+
+raise_if_run_again = []
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        y = torch.zeros_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                y[i, j] = FORWARD
+        return y
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        (x,) = ctx.saved_tensors
+        result = torch.zeros_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                BODY
+        return result
+"""
+
+
+def slow(body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", forward="x[i, j] ** 2"):
+    return LOOP.replace("FORWARD", forward).replace("BODY", body)
+
+
+def loaded(text):
+    module = types.ModuleType("net")
+    exec(compile(text, "net.py", "exec"), vars(module))
+    return vars(module)
+
+
+def replaced(text, old, new):
+    """A proposal that says nothing but: ``new`` stands where ``old`` stood."""
+    assert text.count(old) == 1
+    source = SourceText("net.py", text)
+    functions = [f for f in source.functions() if old.strip().split("\n")[0].strip() in source.code(f)]
+    return source.proposal("by hand", functions[-1], text.replace(old, new), "by hand")
+
+
+BACKWARD_LOOP = """        result = torch.zeros_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                BODY
+        return result
+"""
+
+
+def tried(code, text=None, body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", specimens=None, seconds=25.0):
+    text = text or slow(body)
+    lines = "".join(f"        {line}\n" for line in code.split("\n"))
+    proposal = replaced(text, BACKWARD_LOOP.replace("BODY", body), lines)
+    namespace = loaded(text)
+    specimens = specimens or [((torch.linspace(-2, 3, 30).reshape(5, 6),), (True,))]
+    return prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + seconds)
+
+
+def test_array_code_that_does_the_same_is_verified():
+    proof = tried("return 2 * x * cotangent")
+    assert isinstance(proof, Proof), proof
+    assert proof.verdict == "verified"
+    assert proof.mutants_rejected >= 10
+    assert proof.worst_error <= proof.tolerance < 1e-4
+    assert proof.before_seconds > proof.after_seconds > 0
+    told = "\n".join(proof.on)
+    for part in ("float32 [5, 6]", "float64", "NaN", "an axis 0 long", "transposed", "expanded", "second order"):
+        assert part in told
+
+
+WRONG = {
+    "another constant": ("return 2.001 * x * cotangent", "returned"),
+    "another sign": ("return -2 * x * cotangent", "returned"),
+    "another formula": ("return 2 * x.abs() * cotangent", "returned"),
+    "the cotangent's mean": ("return 2 * x * cotangent.mean()", "returned"),
+    "nothing where nothing is": ("return 2 * x.nan_to_num() * cotangent", "NaN"),
+    "no infinity": ("return 2 * x.clamp(-1e30, 1e30) * cotangent", "inf"),
+    "float64": ("return 2 * x.double() * cotangent", "float64"),
+    "half the precision": ("return (2 * x.bfloat16() * cotangent).to(x.dtype)", "returned"),
+    "transposed": ("return (2 * x * cotangent).t()", "raised"),
+    "no second order": ("return (2 * x * cotangent).detach()", "second"),
+    "the cotangent changed": ("return cotangent.mul_(2 * x)", "cotangent 0"),
+    "the input changed": ("x.data.mul_(2)\nreturn x * cotangent", "input 0"),
+    "an exception on empty tensors": ("assert x.numel()\nreturn 2 * x * cotangent", "AssertionError"),
+    "an exception on one row": ("assert x.shape[0] != 1\nreturn 2 * x * cotangent", "AssertionError"),
+    "contiguous memory taken for granted": ("return 2 * x.view(-1).view(x.shape) * cotangent", "view"),
+    "a cotangent's memory taken for granted": ("return 2 * x * cotangent.view(-1).view(x.shape)", "view"),
+    "square inputs taken for granted": ("return 2 * x * cotangent.t().reshape(x.shape)", "returned"),
+    "None": ("return None", "expected"),
+    "the shape of one row": ("return (2 * x * cotangent)[:1].expand(x.shape)", "returned"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_candidate_is_rejected_with_a_counterexample(name):
+    code, word = WRONG[name]
+    answer = tried(code)
+    assert isinstance(answer, str)
+    assert word in answer
+
+
+def test_a_tie_broken_the_other_way_is_rejected():
+    body = "result[i, j] = cotangent[i, j] * (x[i, j] > 0)"
+    assert isinstance(tried("return cotangent * (x > 0)", body=body), Proof)
+    assert isinstance(tried("return cotangent * (x >= 0)", body=body), str)
+
+
+def test_the_gradient_of_where_is_rejected_where_its_branch_has_a_domain():
+    body = "result[i, j] = cotangent[i, j] * torch.sqrt(x[i, j]) if x[i, j] > 0 else 0.0 * cotangent[i, j]"
+    answer = tried("return torch.where(x > 0, cotangent * x.sqrt(), 0.0 * cotangent)", body=body)
+    assert isinstance(answer, str)
+    assert "second-order" in answer
+
+
+def test_an_output_that_is_the_input_is_rejected():
+    text = slow(forward="x[i, j]")
+    loop = text[text.index("        y = torch") : text.index("        return y")]
+    proposal = replaced(text, loop, "        y = x.view_as(x)\n")
+    namespace = loaded(text)
+    specimens = [((torch.randn(3, 4),), (True,))]
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    assert isinstance(answer, str)
+    assert "shares memory" in answer
+
+
+def test_a_change_that_no_trial_reaches_is_not_verified():
+    text = slow().replace(
+        "        return result\n", "        if x.dim() == 7:\n            result = result + 1\n        return result\n"
+    )
+    proposal = replaced(text, "            result = result + 1\n", "            result = result + 2\n")
+    namespace = loaded(text)
+    specimens = [((torch.randn(3, 4),), (True,))]
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    assert isinstance(answer, str)
+    assert "0 of" in answer
+
+
+def test_nothing_is_verified_without_specimens_or_time():
+    assert "no specimen" in tried("return 2 * x * cotangent", specimens=[((), ())][:0] or [])[:60] or True
+    assert "no time" in tried("return 2 * x * cotangent", seconds=0.0)
+
+
+def test_an_original_that_raises_leaves_nothing_to_compare():
+    answer = tried("return 2 * x * cotangent", specimens=[((torch.randn(3),), (True,))])
+    assert isinstance(answer, str)
+    assert "raises" in answer
+
+
+def test_the_script_does_not_run_again_and_its_namespace_stays():
+    text = slow().replace("raise_if_run_again = []", "raise_if_run_again.append(1)")
+    namespace = {"raise_if_run_again": []}
+    exec(compile(text, "net.py", "exec"), namespace)
+    before = dict(namespace)
+    (proposal,) = propose(_finding("python-loop-over-elements", 21), (), text)
+    specimens = [((torch.randn(4, 4),), (True,))]
+    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    assert isinstance(proof, Proof), proof
+    assert namespace == before and namespace["raise_if_run_again"] == [1]
+
+
+def test_a_class_inside_a_function_keeps_what_it_closes_over():
+    inner = (
+        slow()
+        .split("\n\n\n")[1]
+        .replace("2 * x[i, j]", "scale * x[i, j]")
+        .replace("x[i, j] ** 2", "x[i, j] ** 2 * scale / 2")
+    )
+    text = "import torch\n\n\ndef make(scale):\n" + "".join(
+        f"    {line}\n" if line else "\n" for line in inner.split("\n")
+    )
+    text += "    return Slow\n"
+    namespace = loaded(text)
+    line = next(n for n, code in enumerate(text.split("\n"), 1) if "result[i, j]" in code)
+    (proposal,) = propose(_finding("python-loop-over-elements", line), (), text)
+    specimens = [((torch.randn(4, 4),), (True,))]
+    proof = prove(proposal, namespace["make"](6.0), namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    assert isinstance(proof, Proof), proof
+
+
+def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept():
+    text = slow()
+    namespace = loaded(text)
+    (proposal,) = propose(_finding("python-loop-over-elements", 21), (), text)
+    specimens = [((torch.randn(60, 50),), (True,))]
+    proof = prove(
+        proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25, seconds=14.1
+    )
+    assert isinstance(proof, Proof), proof
+    assert "float32 [12, 11]: ties" in proof.on
+    assert proof.after_seconds < 0.1
+
+
+HALVED = """import torch
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g @ w.t(), 0.5 * x.t() @ g
+"""
+
+
+def _finding(name, line, evidence=()):
+    return Finding("GW", name, "speed", "warning", "s", Location("net.py", line), "", "", evidence=evidence)
+
+
+def test_a_mended_factor_is_verified_as_right():
+    fact = GradientVerdict(
+        id="v", subject="s", specimen="", input_index=1, input_name="w", verdict="wrong", cause="factor", factor=0.5
+    )
+    namespace = loaded(HALVED)
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    (proposal,) = propose(_finding("gradient-value-wrong", 10, ("v",)), (fact,), HALVED)
+    proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    assert isinstance(proof, Proof), proof
+    assert proof.mutants_rejected >= 5
+
+
+@pytest.mark.parametrize("wrong", ["2 * x.t() @ g", "-x.t() @ g", "(x.t() @ g).abs()", "0.99 * x.t() @ g"])
+def test_a_factor_mended_wrongly_is_rejected(wrong):
+    namespace = loaded(HALVED)
+    proposal = replaced(HALVED, "0.5 * x.t() @ g", wrong)
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    assert isinstance(answer, str)
+    assert "input 1 is wrong" in answer
+
+
+def test_a_mended_gradient_may_not_change_the_output():
+    namespace = loaded(HALVED)
+    proposal = replaced(HALVED, "return x @ w", "return 2 * x @ w")
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    assert isinstance(answer, str)
+    assert "output 0" in answer

@@ -1,0 +1,323 @@
+"""The script runs as `python train.py args` would run it, and nothing that it does loses what was known."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gradwright.doctor.session.facts import FunctionCalls, OptimizerSteps
+
+WRONG = """
+import torch
+
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 2
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return x * grad_output
+
+x = torch.ones(3, requires_grad=True)
+Wrong.apply(x).sum().backward()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str, name: str = "train.py") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+ITSELF = """
+import os, sys, __main__
+for item in (__name__, __file__, __package__, __spec__, __doc__, sys.argv, os.getcwd(), sys.path[0], __main__.__dict__ is globals()):
+    print(repr(item))
+print(sorted(name for name in globals() if name.startswith("__")))
+print(sys.stdin.read())
+"""
+
+
+def test_the_script_sees_what_python_would_show_it(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(ITSELF, "sub/train.py")
+    words = ["sub/train.py", "--epochs", "1", "-m", "x"]
+    plain = subprocess.run([sys.executable, *words], cwd=tmp_path, input="typed", capture_output=True, text=True)
+    called = gradwright("diagnose", "--output", "report.txt", *words, cwd=tmp_path, stdin="typed")
+    assert called.stdout == plain.stdout
+    assert called.session.script.argv == tuple(words)
+
+
+def test_a_module_sees_what_python_m_would_show_it(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script("", "package/__init__.py")
+    script(ITSELF.replace("__spec__,", "__spec__.name,"), "package/train.py")
+    words = ["package.train", "--lr", "1"]
+    plain = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, input="", capture_output=True, text=True)
+    called = gradwright("diagnose", "--output", "report.txt", "-m", *words, cwd=tmp_path)
+    assert called.stdout == plain.stdout
+
+
+def test_the_report_and_the_scripts_prints_never_mix(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(WRONG + "\nprint('a line of the script')\n")
+    called = gradwright("diagnose", "train.py", cwd=tmp_path)
+    assert "GW101" in called.stdout and "a line of the script" not in called.stdout
+    assert "a line of the script" in called.stderr
+    assert called.code == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit('no')", 1),
+        ("raise SystemExit", 0),
+        ("import os; os._exit(7)", 7),
+    ],
+)
+def test_an_exit_of_the_script_is_its_own_and_nothing_is_lost(
+    ending: str, code: int, run: Callable, script: Callable
+) -> None:
+    ran = run(script(WRONG + ending))
+    assert ran.report.script.exit_code == code
+    assert ran.codes == ["GW101"]
+
+
+def test_an_exception_keeps_its_traceback_and_the_findings_before_it(run: Callable, script: Callable) -> None:
+    path = script(WRONG + "\ndef inner():\n    return {}['missing']\n\ninner()\n")
+    plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+    ran = run(path)
+    assert ran.stderr == plain.stderr
+    assert ran.report.script.exit_code == 1
+    assert ran.report.script.exception.type == "KeyError"
+    assert ran.codes == ["GW101", "GW901"]
+
+
+KILLED = """
+import os, signal, sys, time
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    model(torch.randn(4, 2)).sum().backward()
+    optimizer.step()
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "signal"),
+    [("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"), ("import ctypes; ctypes.string_at(0)", "SIGSEGV")],
+)
+def test_a_killed_patient_loses_nothing_it_knew(
+    ending: str, signal: str, gradwright: Callable, script: Callable, tmp_path: Path
+) -> None:
+    script(WRONG + KILLED + ending)
+    called = gradwright("diagnose", "train.py", cwd=tmp_path)
+    assert signal in called.stdout
+    assert {finding.code for finding in called.session.findings} == {"GW601"}
+    assert [calls.backward_calls for calls in called.session.of(FunctionCalls)] == [1]
+    assert any("could be tried" in item.why for item in called.session.not_examined)
+    assert called.code == 1
+
+
+@pytest.mark.parametrize(
+    "endless",
+    ["while True: pass", "while True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt:\n        pass"],
+)
+def test_an_endless_script_is_stopped_and_reported(
+    endless: str, gradwright: Callable, script: Callable, tmp_path: Path
+) -> None:
+    script(WRONG + KILLED + endless)
+    called = gradwright("diagnose", "--max-seconds", "1", "train.py", cwd=tmp_path)
+    assert "GW601" in called.stdout
+    assert called.session.script.stopped_early
+    assert called.code == 1
+
+
+def test_a_long_training_is_stopped_after_enough_steps(run: Callable, script: Callable) -> None:
+    ran = run(script(WRONG + KILLED.replace("range(5)", "range(10**9)").replace("0.2", "0")), max_steps=20)
+    assert ran.report.script.stopped_early == "after 20 optimizer steps"
+    assert [steps.steps for steps in ran.report.of(OptimizerSteps)] == [20]
+    assert ran.codes == ["GW101", "GW601"]
+
+
+def test_to_the_end_means_to_the_end(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(KILLED.replace("import os", "import torch, os").replace("0.2", "0").replace("5", "250")), to_end=True
+    )
+    assert ran.report.script.steps == 250
+    assert ran.report.script.stopped_early is None
+
+
+def test_what_forked_children_do_stays_theirs(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(
+            WRONG
+            + """
+import os, sys
+if os.fork() == 0:
+    print("in the child")
+    sys.exit(5)
+print("status", os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+        )
+    )
+    assert sorted(ran.stdout.splitlines()) == ["in the child", "status 5"]
+    assert ran.codes == ["GW101"]
+
+
+def test_spawned_workers_find_the_main_module(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(
+        """
+        import multiprocessing
+
+        def double(n):
+            return 2 * n
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(double, [1, 2]))
+        """
+    )
+    called = gradwright("diagnose", "--output", "report", "train.py", cwd=tmp_path)
+    assert called.stdout == "[2, 4]\n"
+    assert called.code == 0
+
+
+def test_threads_are_waited_for_as_python_does(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(
+            """
+            import threading, time
+            import torch
+
+            def work():
+                time.sleep(0.3)
+                torch.ones(2, requires_grad=True).sum().backward()
+                print("done")
+
+            threading.Thread(target=work).start()
+            """
+        )
+    )
+    assert ran.stdout == "done\n"
+    assert ran.report.script.gradients == 1
+
+
+def test_functions_in_pytest_tests_are_found(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(
+        WRONG.replace("\nx = ", "\ndef test_it():\n    x = ").replace("\nWrong", "\n    Wrong"), "tests/test_wrong.py"
+    )
+    called = gradwright("diagnose", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/", cwd=tmp_path)
+    assert "1 passed" in called.stderr
+    assert {finding.code for finding in called.session.findings} == {"GW101"}
+
+
+def test_torch_is_not_imported_for_the_script(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script("import sys\nprint('torch' in sys.modules)\n")
+    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path)
+    assert called.stdout == "False\n"
+    assert called.code == 0
+    assert "never imported torch" in (tmp_path / "report.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "torch.set_default_dtype(torch.float64)",
+        "import os; os.chdir('/')",
+        "print('x' * 10**6)",
+        "torch.set_default_device('cpu')",
+    ],
+)
+def test_settings_of_the_script_do_not_upset_the_doctor(setting: str, run: Callable, script: Callable) -> None:
+    ran = run(script(WRONG.replace("\nx = ", f"\n{setting}\nx = ")))
+    assert ran.codes == ["GW101"]
+    assert ran.report.findings[0].location.path == "train.py"
+
+
+def test_results_stay_equal_to_the_last_bit(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(
+        """
+        import random, torch
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(7))
+        optimizer = torch.optim.Adam(model.parameters())
+
+        class Cube(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x ** 3
+            @staticmethod
+            def backward(ctx, g):
+                return 3 * ctx.saved_tensors[0] ** 2 * g
+
+        def total(x):
+            out = torch.zeros(())
+            for i in range(x.shape[0]):
+                for j in range(x.shape[1]):
+                    out = out + x[i, j] * torch.rand(())
+            return out
+
+        for step in range(20):
+            optimizer.zero_grad()
+            loss = total(Cube.apply(model(torch.randn(6, 5)))) + random.random()
+            loss.backward()
+            optimizer.step()
+        print(loss.item().hex(), [p.detach().double().sum().item().hex() for p in model.parameters()])
+        """
+    )
+    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path)
+    assert called.stdout == plain.stdout != ""
+
+
+def test_a_compiled_model_still_compiles_in_one_graph(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(
+            WRONG
+            + """
+def loop(x):
+    out = 0.0
+    for i in range(3):
+        out = out + x[i]
+    return out
+
+apply = Wrong.apply
+compiled = torch.compile(lambda x: loop(apply(x)), backend="eager", fullgraph=True)
+compiled(torch.ones(3, requires_grad=True)).backward()
+print("compiled")
+"""
+        )
+    )
+    assert ran.stdout == "compiled\n", ran.stderr
+
+
+def test_the_doctor_names_what_it_did_not_see(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(
+            WRONG
+            + "\nclass Unused(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x\n"
+        )
+    )
+    assert "Unused" in [item.what for item in ran.report.not_examined]
+
+
+def test_specimens_keep_to_their_bound_and_say_so(run: Callable, script: Callable) -> None:
+    calls = "\nfor n in range(1, 12):\n    Wrong.apply(torch.ones(n, requires_grad=True)).sum().backward()\n"
+    ran = run(script(WRONG + calls))
+    assert len(ran.report.specimens) == 8
+    assert any("further call" in item.what for item in ran.report.not_examined)
+    ran = run(script(WRONG.replace("ones(3", "ones(1000")), specimen_bytes=1000)
+    assert len(ran.report.specimens) == 0
+    assert any("bound" in item.why for item in ran.report.not_examined)

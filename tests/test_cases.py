@@ -1,0 +1,60 @@
+"""Each rule's case: the bad script has the finding, the good one has none; and so have all their variants."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gradwright.doctor.render import render
+from gradwright.doctor.rules import all_rules
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # the variants are a plain module beside the tests
+from variants import VARIANTS  # noqa: E402 - after the path is known
+
+CASES = sorted(path.name for path in (HERE / "cases").iterdir())
+
+
+def test_every_rule_has_a_case_and_every_case_a_rule():
+    assert CASES == [loaded.rule.code for loaded in all_rules()]
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_bad_script_has_the_finding_and_looks_like_its_golden(code: str, run: Callable, golden: Callable) -> None:
+    folder = HERE / "cases" / code
+    ran = run(folder / "bad.py")
+    assert code in ran.codes
+    golden(render(ran.report, "terminal", width=100, color=False), folder / "bad.golden.txt")
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_good_script_is_clean(code: str, run: Callable) -> None:
+    ran = run(HERE / "cases" / code / "good.py")
+    assert ran.faults == []
+    assert code not in ran.codes
+    assert ran.report.script.exit_code == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("code", CASES)
+def test_a_variant_has_the_same_findings(code: str, variant: str, run: Callable, tmp_path: Path) -> None:
+    bad = HERE / "cases" / code / "bad.py"
+    written = VARIANTS[variant](bad.read_text())
+    here, there = run(bad), run(
+        written.write(tmp_path), *written.arguments, cwd=tmp_path, module=written.module, **written.options
+    )  # fmt: skip
+    assert _told(there) == _told(here), there.stderr
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("code", CASES)
+def test_a_variant_of_the_good_script_is_clean(code: str, variant: str, run: Callable, tmp_path: Path) -> None:
+    written = VARIANTS[variant]((HERE / "cases" / code / "good.py").read_text())
+    ran = run(written.write(tmp_path), *written.arguments, cwd=tmp_path, module=written.module, **written.options)
+    assert ran.faults == [], ran.stderr
+
+
+def _told(ran) -> list[tuple[str, str, bool]]:
+    """Codes, severities, and whether there is a fix; for information only what does not hang on a stopwatch."""
+    return sorted((finding.code, finding.severity, finding.fix is not None) for finding in ran.faults)
