@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gradwright.doctor.conduct import save
 from gradwright.doctor.session.codec import from_json
+from gradwright.doctor.session.model import Report
 
 WRONG = (Path(__file__).parents[1] / "cases" / "GW601" / "bad.py").read_text()
 CLEAN = (Path(__file__).parents[1] / "cases" / "GW601" / "good.py").read_text()
@@ -126,20 +128,16 @@ def test_colour_is_for_terminals_unless_asked_for(gradwright: Callable, tmp_path
     assert "\x1b[" not in gradwright("diagnose", "train.py", cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}).stdout
 
 
-def test_an_old_session_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    from gradwright.doctor.conduct import save
-    from gradwright.doctor.session.model import Report
-
+def test_an_old_session_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "last.json"
     save(Report(), path)
     before = path.read_text()
 
-    class Unwritable(Report):
-        @property
-        def findings(self) -> tuple:
-            raise OSError("disk full")
+    def full(descriptor: int) -> None:
+        raise OSError("disk full")
 
-    with pytest.raises(Exception, match="disk full"):
-        save(Unwritable(), path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        save(Report(), path)
     assert path.read_text() == before
     assert [item.name for item in tmp_path.iterdir()] == ["last.json"]

@@ -30,8 +30,9 @@ _START = (
 _POLL_SECONDS = 0.05
 # A script that computes no gradient is stopped after this many times max_seconds.
 _WITHOUT_GRADIENT = 10
-# After the polite signal; then the patient is killed and its journal speaks for it.
-_GRACE_SECONDS = 10.0
+# The polite signal comes three times (a script may swallow it; the third time it is ended where it stands). After the
+# grace the patient is killed, and its journal speaks for it.
+_TIMES_ASKED, _ASK_AGAIN_SECONDS, _GRACE_SECONDS = 3, 3.0, 15.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class _Signs:
     examining_since: float | None = None
     failure: str | None = None
     polite_at: float | None = None
+    asked: int = 0
 
 
 def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) -> Conducted:
@@ -133,6 +135,9 @@ def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs
     if signs.polite_at is not None:
         if now > signs.polite_at + _GRACE_SECONDS:
             process.kill()
+        elif signs.asked < _TIMES_ASKED and now > signs.polite_at + signs.asked * _ASK_AGAIN_SECONDS:
+            signs.asked += 1
+            process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
         return
     late = (
         now > signs.first_gradient + options.max_seconds + 1.0
@@ -140,7 +145,7 @@ def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs
         else now > started + _WITHOUT_GRADIENT * options.max_seconds
     )
     if late:
-        signs.polite_at = now
+        signs.polite_at, signs.asked = now, 1
         process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
 
 

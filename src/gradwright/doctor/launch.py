@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradwright.doctor.source.imports import hand_hook
 from gradwright.errors import UsageError
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -71,8 +72,11 @@ def run_program(program: Program, compile_main: Callable[[str], Any], on_death: 
     """
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, __file__=program.path, __package__=program.package)
+    if sys.version_info < (3, 14):  # later ones make it when it is asked for
+        main.__dict__["__annotations__"] = {}
     if program.spec is not None:
         main.__spec__, main.__loader__ = program.spec, program.spec.loader
+        main.__dict__["__cached__"] = program.spec.cached
     else:
         main.__dict__["__cached__"] = None
         main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program.path)
@@ -83,7 +87,9 @@ def run_program(program: Program, compile_main: Callable[[str], Any], on_death: 
     pid = os.getpid()
     code = 0
     try:
-        exec(_code_of(program, compile_main), main.__dict__)  # the user's script: running it is the point
+        body = _code_of(program, compile_main)
+        hand_hook(main, body)
+        exec(body, main.__dict__)  # the user's script: running it is the point
     except SystemExit as leaving:
         code = _exit_code(leaving)
     except BaseException as error:
@@ -122,16 +128,36 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _show(error: BaseException) -> None:
-    """Through ``sys.excepthook``, which may be the user's own, with a traceback that starts in the user's code."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_OURS):
-        frames = frames.tb_next
+    """Through ``sys.excepthook``, which may be the user's own, as Python would have shown it without us."""
+    _without_our_frames(error)
     try:
-        sys.excepthook(type(error), error, frames)
+        sys.excepthook(type(error), error, error.__traceback__)
     except Exception:
-        traceback.print_exception(type(error), error, frames)
+        traceback.print_exception(type(error), error, error.__traceback__)
     with contextlib.suppress(Exception):
         sys.stderr.flush()
+
+
+def _without_our_frames(error: BaseException | None) -> None:
+    """Take the frames of the watching out of the tracebacks of an exception and of those it came from."""
+    seen = set()
+    front = [error]
+    while front:
+        item = front.pop()
+        if item is None or id(item) in seen:
+            continue
+        seen.add(id(item))
+        front += [item.__cause__, item.__context__]
+        theirs = []
+        link = item.__traceback__
+        while link is not None:
+            if not link.tb_frame.f_code.co_filename.startswith(_OURS):
+                theirs.append(link)
+            link = link.tb_next
+        chain = None
+        for link in reversed(theirs):
+            chain = types.TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
+        item.__traceback__ = chain
 
 
 def on_import_of_torch(call: Callable[[], None]) -> Callable[[], None]:

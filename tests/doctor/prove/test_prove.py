@@ -70,7 +70,8 @@ def tried(code, text=None, body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", 
     lines = "".join(f"        {line}\n" for line in code.split("\n"))
     proposal = replaced(text, BACKWARD_LOOP.replace("BODY", body), lines)
     namespace = loaded(text)
-    specimens = specimens or [((torch.linspace(-2, 3, 30).reshape(5, 6),), (True,))]
+    if specimens is None:
+        specimens = [((torch.linspace(-2, 3, 30).reshape(5, 6),), (True,))]
     return prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + seconds)
 
 
@@ -93,7 +94,6 @@ WRONG = {
     "the cotangent's mean": ("return 2 * x * cotangent.mean()", "returned"),
     "nothing where nothing is": ("return 2 * x.nan_to_num() * cotangent", "NaN"),
     "no infinity": ("return 2 * x.clamp(-1e30, 1e30) * cotangent", "inf"),
-    "float64": ("return 2 * x.double() * cotangent", "float64"),
     "half the precision": ("return (2 * x.bfloat16() * cotangent).to(x.dtype)", "returned"),
     "transposed": ("return (2 * x * cotangent).t()", "raised"),
     "no second order": ("return (2 * x * cotangent).detach()", "second"),
@@ -130,6 +130,21 @@ def test_the_gradient_of_where_is_rejected_where_its_branch_has_a_domain():
     assert "second-order" in answer
 
 
+def test_item_in_the_original_asks_for_no_second_order():
+    body = "result[i, j] = 2 * x[i, j].item() * cotangent[i, j].item()"
+    assert isinstance(tried("return 2 * x * cotangent", body=body), Proof)
+
+
+def test_an_output_that_is_never_negative_has_an_equivalent_twin():
+    text = slow(forward="1 / (1 + torch.exp(-x[i, j]))")
+    loop = text[text.index("        y = torch") : text.index("        return y")]
+    proposal = replaced(text, loop, "        y = 1 / (1 + torch.exp(-x))\n")
+    namespace = loaded(text)
+    specimens = [((torch.randn(6, 5),), (True,))]
+    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
+    assert isinstance(proof, Proof), proof
+
+
 def test_an_output_that_is_the_input_is_rejected():
     text = slow(forward="x[i, j]")
     loop = text[text.index("        y = torch") : text.index("        return y")]
@@ -154,7 +169,7 @@ def test_a_change_that_no_trial_reaches_is_not_verified():
 
 
 def test_nothing_is_verified_without_specimens_or_time():
-    assert "no specimen" in tried("return 2 * x * cotangent", specimens=[((), ())][:0] or [])[:60] or True
+    assert tried("return 2 * x * cotangent", specimens=[]) == "there is no specimen to try it on"
     assert "no time" in tried("return 2 * x * cotangent", seconds=0.0)
 
 
@@ -196,16 +211,43 @@ def test_a_class_inside_a_function_keeps_what_it_closes_over():
 
 
 def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept():
-    text = slow()
+    loop = slow()[slow().index("        y = torch") : slow().index("        return y")]
+    text = slow().replace(loop, "        y = x**2\n")
     namespace = loaded(text)
-    (proposal,) = propose(_finding("python-loop-over-elements", 21), (), text)
-    specimens = [((torch.randn(60, 50),), (True,))]
+    line = next(n for n, code in enumerate(text.split("\n"), 1) if "result[i, j]" in code)
+    (proposal,) = propose(_finding("python-loop-over-elements", line), (), text)
+    specimens = [((torch.randn(1000, 900),), (True,))]
     proof = prove(
-        proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25, seconds=14.1
+        proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 9, seconds=14.1
     )
     assert isinstance(proof, Proof), proof
-    assert "float32 [12, 11]: ties" in proof.on
-    assert proof.after_seconds < 0.1
+    assert "float32 [11, 12]: ties" in proof.on
+    assert proof.before_seconds == 14.1
+    assert proof.after_seconds < 1
+
+
+def test_an_output_of_another_dtype_is_rejected():
+    text = slow()
+    loop = text[text.index("        y = torch") : text.index("        return y")]
+    namespace = loaded(text)
+    proposal = replaced(text, loop, "        y = (x**2).double()\n")
+    specimens = [((torch.randn(3, 4),), (True,))]
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    assert isinstance(answer, str)
+    assert "float64" in answer
+
+
+def test_a_candidate_that_is_no_faster_is_not_offered():
+    text = slow()
+    namespace = loaded(text)
+    old = "                result[i, j] = 2 * x[i, j] * cotangent[i, j]\n"
+    new = "                value = x[i, j] + x[i, j]\n"
+    new += "                result[i, j] = value.clone().clone() * cotangent[i, j]\n"
+    proposal = replaced(text, old, new)
+    specimens = [((torch.randn(12, 12),), (True,))]
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
+    assert isinstance(answer, str)
+    assert "no faster" in answer
 
 
 HALVED = """import torch
@@ -257,3 +299,25 @@ def test_a_mended_gradient_may_not_change_the_output():
     answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
     assert isinstance(answer, str)
     assert "output 0" in answer
+
+
+def test_one_of_two_wrong_gradients_may_be_mended_alone():
+    text = HALVED.replace("return g @ w.t()", "return 3 * g @ w.t()")
+    namespace = loaded(text)
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    deadline = time.monotonic() + 25
+    proposal = replaced(text, "0.5 * x.t() @ g", "x.t() @ g")
+    proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
+    assert isinstance(proof, Proof), proof
+    spoilt = replaced(text, "return 3 * g @ w.t(), 0.5 * x.t() @ g", "return 2 * g @ w.t(), x.t() @ g")
+    answer = prove(spoilt, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
+    assert isinstance(answer, str)
+    assert "input 0 is wrong" in answer
+
+
+def test_a_change_that_mends_nothing_is_rejected():
+    namespace = loaded(HALVED)
+    proposal = replaced(HALVED, "0.5 * x.t() @ g", "x.t() @ g / 2")
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    assert isinstance(answer, str)

@@ -373,6 +373,18 @@ TAKEN = {
         """,
         "y[...] = x * 2",
     ),
+    "dtype taken over": (
+        """
+        y = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+        z = x.new_empty(x.size(0), x.size(1))
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                y[i, j] = x[i, j] * 2
+                z[i, j] = x[i, j] * 3
+        return y + z
+        """,
+        "y = x * 2\nz = x * 3",
+    ),
     "only part of the target": (
         """
         y = torch.ones(10, 10)
@@ -461,6 +473,26 @@ TAKEN = {
         """,
         "y = x * 2",
     ),
+    "len of a row": (
+        """
+        y = torch.zeros_like(x)
+        for i in range(len(x)):
+            for j in range(len(x[i])):
+                y[i, j] = x[i, j] * 2
+        return y
+        """,
+        "y = x * 2",
+    ),
+    "a copy that is overwritten": (
+        """
+        y = g.clone()
+        for i in range(len(g)):
+            for j in range(len(g[0])):
+                y[i, j] = x[i, j] * g[i, j]
+        return y
+        """,
+        "y = x * g",
+    ),
     "an expression over two lines": (
         """
         y = torch.zeros_like(x)
@@ -513,12 +545,14 @@ DECLINED = {
     "a range from 1": "y = torch.zeros_like(x)\nfor i in range(1, x.shape[0]):\n    y[i] = x[i]\nreturn y",
     "a triangle": "y = torch.zeros_like(x)\nfor i in range(x.shape[0]):\n    for j in range(i):\n"
     "        y[i, j] = x[i, j]\nreturn y",
-    "an end that may be negative": "y = torch.zeros_like(x)\nfor i in range(x.shape[0] - 9):\n    y[i] = x[i]\nreturn y",
+    "an end that may be negative": "y = torch.zeros_like(x)\n"
+    "for i in range(x.shape[0] - 9):\n    y[i] = x[i]\nreturn y",
     "continue": "y = torch.zeros_like(x)\n"
     + NESTED
     + "if x[i, j] > 0:\n            continue\n        y[i, j] = 1\nreturn y",
     "break": "y = torch.zeros_like(x)\n" + NESTED + "if x[i, j] > 0:\n            break\n        y[i, j] = 1\nreturn y",
-    "a loop with else": "y = torch.zeros_like(x)\nfor i in range(x.shape[0]):\n    y[i] = x[i]\nelse:\n    y += 1\nreturn y",
+    "a loop with else": "y = torch.zeros_like(x)\n"
+    "for i in range(x.shape[0]):\n    y[i] = x[i]\nelse:\n    y += 1\nreturn y",
     "a print": "y = torch.zeros_like(x)\n" + NESTED + "print(i)\n        y[i, j] = x[i, j]\nreturn y",
     "an append": "y = []\n" + NESTED + "y.append(x[i, j])\nreturn y",
     "a user's function": "y = torch.zeros_like(x)\n" + NESTED + "y[i, j] = h(x[i, j])\nreturn y",
@@ -559,8 +593,8 @@ DECLINED = {
     + NESTED
     + "while y[i, j] < 3:\n            y[i, j] += 1\nreturn y",
     "statements after the inner loop": "y = torch.zeros_like(x)\n"
-    "for i in range(x.shape[0]):\n    for j in range(x.shape[1]):\n        y[i, j] = y[i, j] + x[i, j]\n    y[i] = y[i] * 2\n"
-    "return y",
+    "for i in range(x.shape[0]):\n    for j in range(x.shape[1]):\n        y[i, j] = y[i, j] + x[i, j]\n"
+    "    y[i] = y[i] * 2\nreturn y",
     "a target that someone keeps": "y = torch.zeros_like(x)\nkept = [y]\n"
     + NESTED
     + "y[i, j] = kept[0].sum()\nreturn y",

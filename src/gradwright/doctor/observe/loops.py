@@ -29,6 +29,8 @@ class LoopWatch:
         self._saw, self._share, self._copy = saw, share, copy
         self.uses: list[LoopUse] = []
         self._open = threading.local()
+        # torch's own, once torch is here: torch.compile knows it and leaves the rest of the hook out.
+        self.is_compiling: Callable[[], bool] = bool
 
     def add(self, uses: list[LoopUse]) -> int:
         """Register the loops of a file; the number of the first."""
@@ -38,9 +40,9 @@ class LoopWatch:
 
     def enter(self, number: int) -> bool:
         """Whether the caller should hand over its live-ins."""
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.compiler.is_compiling():
+        if self.is_compiling():
             return False
+        torch = sys.modules.get("torch")
         use = self.uses[number]
         use.entries += 1
         if not hasattr(self._open, "started"):
@@ -56,14 +58,13 @@ class LoopWatch:
         self._open.started[number] = time.perf_counter()
 
     def leave(self, number: int) -> None:
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.compiler.is_compiling():
+        if self.is_compiling():
             return
         started = getattr(self._open, "started", {}).pop(number, None)
         if started is not None:
             ended = time.perf_counter()
             self.uses[number].seconds += ended - started
-            if torch is not None:
+            if "torch" in sys.modules:
                 self._saw(started, ended)
 
     def facts(self) -> list[Fact]:

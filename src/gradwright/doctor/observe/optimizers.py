@@ -64,8 +64,8 @@ class OptimizerUse:
 class OptimizerWatch:
     """Listens to every optimizer through torch's own global hooks."""
 
-    def __init__(self, clock: Clock, on_new: Callable[[Subject], None]) -> None:
-        self._clock, self._on_new = clock, on_new
+    def __init__(self, clock: Clock, on_new: Callable[[Subject], None], after_step: Callable[[], None]) -> None:
+        self._clock, self._on_new, self._done = clock, on_new, after_step
         self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
         self._all: list[OptimizerUse] = []
         self._handles: list[Any] = []
@@ -111,7 +111,7 @@ class OptimizerWatch:
                 if grad is not None and grad.layout is torch.strided and len(use.remembered) < _SAMPLE:
                     use.remembered.append(Remembered(parameter, weakref.ref(grad), grad._version))
         self._clock.steps = max(self._clock.steps, use.steps)
-        self._clock.stop_if_enough()
+        self._done()
 
     def _meet(self, optimizer: Optimizer) -> OptimizerUse:
         frame = user_frame(4)

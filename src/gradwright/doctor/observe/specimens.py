@@ -97,6 +97,9 @@ class SpecimenStore:
         self.bytes += size
         kept.cotangents = tuple(copy(item) if isinstance(item, Tensor) else None for item in cotangents)
 
+    def descriptions(self) -> list[Specimen]:
+        return [kept.about for subject in self._seen for kept in self.of(subject)]
+
     def not_examined(self) -> list[NotExamined]:
         return [
             NotExamined(

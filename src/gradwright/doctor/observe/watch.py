@@ -23,6 +23,7 @@ from gradwright.doctor.session.model import Environment, NotExamined, Subject
 from gradwright.doctor.source.places import definition, home, is_user_file
 
 _FLUSH_SECONDS = 0.5
+_FIRST_PULSES = 32  # a script that is killed early has had little time to be written about
 
 
 class Watch:
@@ -39,9 +40,10 @@ class Watch:
         self._journal, self.clock = journal, clock
         self.store = SpecimenStore(max_bytes)
         self._flushed = 0.0
+        self._pulses = 0
         self._more: list[Callable[[], list[Fact]]] = []
         self.functions = FunctionWatch(clock, self.store, self._meet)
-        self.optimizers = OptimizerWatch(clock, self._meet)
+        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse)
         self.gradients = GradientWatch(clock, self._meet, self._before_backward)
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
@@ -57,7 +59,7 @@ class Watch:
         self.gradients.remove()
         self.functions.remove()
         self.flush()
-        self._journal.add(*self.store.not_examined(), *self._never_met())
+        self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self._never_met())
 
     def also(self, facts: Callable[[], list[Fact]]) -> None:
         """Another source of facts to write with the others (the loops, which are watched before torch is loaded)."""
@@ -79,7 +81,12 @@ class Watch:
 
     def _before_backward(self, site: Subject) -> None:
         self.optimizers.before_backward(site)
-        if self.clock.gradients == 1 or time.perf_counter() - self._flushed > _FLUSH_SECONDS:
+        self._pulse()
+
+    def _pulse(self) -> None:
+        """Often called: write down what is known, each time at first and every so often later; stop when it is enough."""
+        self._pulses += 1
+        if self._pulses <= _FIRST_PULSES or time.perf_counter() - self._flushed > _FLUSH_SECONDS:
             self.flush()
             self._journal.progress("watching", f"step {self.clock.steps}", done=self.clock.gradients)
         self.clock.stop_if_enough()

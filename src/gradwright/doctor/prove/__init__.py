@@ -18,15 +18,25 @@ from gradwright.check import judge_values
 from gradwright.doctor.prove.compiled import NotCompilableError, class_node, make_class
 from gradwright.doctor.prove.harness import Harness, OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import mutants
-from gradwright.doctor.prove.specimens import VALUES, cut, describe, lengths, longest_axis, same_length, with_values
+from gradwright.doctor.prove.specimens import (
+    VALUES,
+    cut,
+    describe,
+    lengths,
+    longest_axis,
+    same_length,
+    tensors,
+    with_values,
+)
 from gradwright.doctor.prove.timing import compare_speed
+from gradwright.doctor.prove.trial import Trial, bits, run
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
 
 __all__ = ["prove"]
 
 FEWEST_MUTANTS = 10
-FEWEST_REJECTED = 3
+FEWEST_REJECTED = 5
 MUTANTS_OF_A_RESCALING = 14
 MOST_SPECIMENS = 8
 
@@ -46,8 +56,8 @@ def prove(
     ``namespace``: the globals of the original's module (not changed); ``specimens``: the arguments of real calls with
     one bool each, whether its gradient was wanted; ``expect``: "same": outputs and gradients as the original's;
     "right": outputs as the original's, gradients right by ``gradwright.check``; ``deadline``: of ``time.monotonic()``,
-    after which there is no proof; ``seconds``: how long the changed phase of the original took on ``specimens[0]``, if
-    that is known.
+    after which there is no proof; ``seconds``: how long the changed phase of the original took on the largest of the
+    specimens, if that is known.
 
     Cost: about 60 calls of the original per specimen, on inputs of a few hundred elements, and as many of the candidate
     and of each mutant that is hard to kill. Runs the user's code: call it where that does no harm (a forked child).
@@ -76,6 +86,7 @@ class _Attempt:
         self._specimens = list(specimens[:MOST_SPECIMENS])
         self._expect = expect
         self._deadline = deadline
+        self._excused: frozenset[int] = frozenset()
         self._tree = ast.parse(proposal.new_text.removeprefix("\ufeff"))
         self._definition = class_node(self._tree, proposal.class_name, proposal.lines)
 
@@ -89,13 +100,14 @@ class _Attempt:
         if trial is not None:
             return f"{trial}: {difference.told}"
         judged = [*self._specimens, *((with_values(args, VALUES[0][1]), wanted) for args, wanted in self._small)]
-        wrong = self._judge(candidate, judged) if self._expect == "right" else ""
-        if wrong:
-            return wrong
+        if self._expect == "right":
+            self._excused = self._untouched(candidate)
+            if wrong := self._judge(candidate, judged):
+                return wrong
         rejected = self._reject_mutants(harness, candidate)
         if isinstance(rejected, str):
             return rejected
-        args, wanted = self._specimens[0]
+        args, wanted = max(self._specimens, key=lambda one: sum(tensor.numel() for tensor in tensors(one[0])))
         timing = compare_speed(
             self._original,
             candidate,
@@ -120,11 +132,26 @@ class _Attempt:
     def _make(self, definition: ast.ClassDef) -> Any:
         return make_class(self._tree, definition, self._proposal.path, self._original, self._namespace)
 
+    def _untouched(self, candidate: Any) -> frozenset[int]:
+        """Inputs whose gradient the candidate leaves as the original has it: another finding's matter, if wrong."""
+        same: set[int] = set()
+        changed: set[int] = set()
+        for args, wanted in self._small:
+            trial = Trial(with_values(args, VALUES[0][1]), wanted)
+            before, after = run(self._original, trial), run(candidate, trial)
+            inputs = [index for index, want in enumerate(wanted) if want and isinstance(args[index], torch.Tensor)]
+            for index, old, new in zip(inputs, before.gradients, after.gradients, strict=False):
+                equal = (old is None) == (new is None) and (old is None or bits(old) == bits(new))
+                (same if equal else changed).add(index)
+        return frozenset(same - changed)
+
     def _judge(self, candidate: Any, specimens: Sequence[Specimen]) -> str:
-        """ "" if every wanted gradient is right, else the first that is not."""
+        """The first wanted gradient that is not right, in words; "" if there is none."""
         for args, wanted in specimens:
             for verdict in judge_values(candidate, args, wanted, deadline=self._deadline):
-                if verdict.verdict != "right":
+                if verdict.verdict == "right":
+                    continue
+                if verdict.index not in self._excused or verdict.index not in self._untouched(candidate):
                     if time.monotonic() > self._deadline:
                         raise OutOfTimeError
                     values = f"returned {verdict.returned}, expected {verdict.expected} at {list(verdict.at)}"

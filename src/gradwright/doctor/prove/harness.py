@@ -15,6 +15,7 @@ from gradwright.doctor.prove.specimens import (
     VALUES,
     Args,
     cut,
+    describe,
     is_real_tensor,
     lengths,
     longest_axis,
@@ -23,6 +24,7 @@ from gradwright.doctor.prove.specimens import (
     other_layouts,
     other_lengths,
     same_length,
+    tensors,
     with_values,
 )
 from gradwright.doctor.prove.trial import CotangentKind, Outcome, Trial, run
@@ -31,6 +33,7 @@ Specimen = tuple[tuple[object, ...], tuple[bool, ...]]
 
 COTANGENTS: tuple[CotangentKind, ...] = ("expanded", "transposed", "0, inf and NaN")
 MOST_MASKS = 8
+UNCUT_ELEMENTS = 4096  # inputs up to this size are tried as they are, where the original refuses smaller ones
 
 
 class OutOfTimeError(Exception):
@@ -54,15 +57,21 @@ class Harness:
     deadline: float
     outputs_only: bool = False
     known: list[Known] = field(default_factory=list)
+    neighbourhoods: set[tuple[str, tuple[bool, ...]]] = field(default_factory=set)
 
     def learn(self, specimens: Sequence[Specimen]) -> str:
         """Run the original. Returns why nothing can be said, "" if something can. Raises: OutOfTimeError."""
         for position, (args, wanted) in enumerate(specimens):
-            first = len(self.known)
-            for trial in self._trials(args, wanted):
+            wanted = tuple(want and is_real_tensor(value) for want, value in zip(wanted, args, strict=True))
+            usual = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
+            first = self.learn_one(Trial(usual, wanted))
+            if first.raised and sum(tensor.numel() for tensor in tensors(args)) <= UNCUT_ELEMENTS:
+                usual = args
+                first = self.learn_one(Trial(usual, wanted))
+            if first.raised:
+                return f"the original raises on specimen {position}, cut to {describe(usual)}: {first.raised}"
+            for trial in self._trials(args, usual, wanted):
                 self.learn_one(trial)
-            if len(self.known) == first:
-                return f"the original raises on specimen {position}, cut to a size at which it can be tried"
         return "" if self.known else "there is no specimen to try it on"
 
     def learn_one(self, trial: Trial) -> Outcome:
@@ -77,11 +86,12 @@ class Harness:
         self.known.append(Known(trial, original, original if reference.raised else reference))
         return original
 
-    def _trials(self, args: Args, wanted: tuple[bool, ...]) -> Iterator[Trial]:
-        wanted = tuple(want and is_real_tensor(value) for want, value in zip(wanted, args, strict=True))
-        small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
-        yield Trial(small, wanted)
-        base = self._base(small, args, wanted)
+    def _trials(self, args: Args, usual: Args, wanted: tuple[bool, ...]) -> Iterator[Trial]:
+        base = self._base(usual, args, wanted)
+        signature = (describe(base), wanted)
+        if signature in self.neighbourhoods:
+            return
+        self.neighbourhoods.add(signature)
         for label, make in VALUES:
             yield Trial(with_values(base, make), wanted, label)
         normal = with_values(base, VALUES[0][1])
@@ -96,13 +106,13 @@ class Harness:
         for values in () if self.outputs_only else (normal, with_values(base, VALUES[1][1])):
             yield Trial(values, wanted, twice=True)
 
-    def _base(self, small: Args, args: Args, wanted: tuple[bool, ...]) -> Args:
+    def _base(self, usual: Args, args: Args, wanted: tuple[bool, ...]) -> Args:
         """Inputs whose axes have different lengths, if the original takes them."""
         for candidate in not_square(args):
             trial = Trial(with_values(candidate, VALUES[0][1]), wanted)
             if not run(self.original, trial).raised:
                 return candidate
-        return small
+        return usual
 
     # --- a candidate -------------------------------------------------------------------------------------------------
 

@@ -12,30 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from gradwright.doctor.rewrite.functions import METHODS, OF_MATH, SMOOTH, TORCH
+from gradwright.doctor.rewrite.indices import Bounds, aligned, base_name, flat_index
 from gradwright.doctor.rewrite.scope import integer, size_of
-from gradwright.doctor.rewrite.source_text import DeclinedError, walk, words
+from gradwright.doctor.rewrite.source_text import DeclinedError, walk
 
-SMOOTH = words(
-    "abs absolute neg negative positive sin cos tanh sigmoid relu square erf atan arctan asinh arcsinh sign sgn "
-    "softplus logsigmoid heaviside maximum minimum fmax fmin clamp clip hardtanh relu6 leaky_relu"
-)
-WITH_A_DOMAIN = words(
-    "exp expm1 exp2 sqrt rsqrt reciprocal log log1p log2 log10 tan asin arcsin acos arccos acosh arccosh atanh arctanh "
-    "sinh cosh erfinv erfc lgamma digamma pow atan2 hypot logit silu gelu elu selu mish floor ceil trunc "
-    "logaddexp xlogy isnan isinf isfinite"
-)
-TORCH = SMOOTH | WITH_A_DOMAIN
-OF_MATH = words(
-    "exp expm1 sqrt log log1p log2 log10 sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc"
-)
-METHODS = words(
-    "abs neg sin cos tanh sigmoid relu square exp expm1 sqrt rsqrt reciprocal log log1p log2 log10 tan pow clamp "
-    "sinh cosh erf"
-)
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 COMPARISONS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
-
-Bounds = tuple[cst.BaseExpression | None, ...]
 
 
 @dataclass(frozen=True)
@@ -319,46 +302,6 @@ class Lowering:
         return self._joined(
             node.with_changes(func=func.with_changes(value=owner.node), args=args), [owner, *inner], function
         )
-
-
-def flat_index(node: cst.Subscript) -> tuple[cst.BaseExpression, tuple[cst.BaseExpression, ...]]:
-    """``x[i][j]`` as ``(x, (i, j))``. Raises: DeclinedError on slices."""
-    indices: list[cst.BaseExpression] = []
-    base: cst.BaseExpression = node
-    while isinstance(base, cst.Subscript):
-        parts = []
-        for element in base.slice:
-            if not isinstance(element.slice, cst.Index) or element.slice.star:
-                raise DeclinedError("a slice")
-            value = element.slice.value
-            parts += [one.value for one in value.elements] if isinstance(value, cst.Tuple) else [value]
-        indices = parts + indices
-        base = base.value
-    return base, tuple(indices)
-
-
-def base_name(base: cst.BaseExpression) -> str:
-    """``ctx`` for ``ctx.x``. Raises: DeclinedError, if what is indexed is computed."""
-    while isinstance(base, cst.Attribute):
-        base = base.value
-    if not isinstance(base, cst.Name):
-        raise DeclinedError("an element of something computed")
-    return base.value
-
-
-def aligned(base: cst.BaseExpression, axes: list[int], depth: int, bounds: Bounds) -> cst.BaseExpression:
-    """``v`` for ``v[j]``, ``v[:, None]`` for ``v[i]``, with ``:n`` where the loop covers less than the axis."""
-    parts: list[cst.BaseSlice] = []
-    for axis in range(axes[0], depth):
-        if axis not in axes:
-            parts.append(cst.Index(cst.Name("None")))
-        else:
-            parts.append(cst.Slice(lower=None, upper=bounds[axis]))
-    if all(isinstance(part, cst.Slice) and part.upper is None for part in parts):
-        return base
-    while isinstance(parts[-1], cst.Slice) and parts[-1].upper is None:
-        parts.pop()
-    return cst.Subscript(base, [cst.SubscriptElement(part) for part in parts])
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -14,8 +14,10 @@ import libcst as cst
 from gradwright.doctor.rewrite.scope import LIKE, SIZED, Dim, Scope, size_of
 from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk
 
-REPLACEABLE = frozenset({"zeros_like", "empty_like", "ones_like", "full_like"})
-FILLED_WITH = {"zeros_like": "0", "ones_like": "1"}
+REPLACEABLE = frozenset(
+    {"zeros_like", "empty_like", "ones_like", "full_like", "clone", "new_zeros", "new_empty", "new_ones"}
+)
+FILLED_WITH = {"zeros_like": "0", "zeros": "0", "new_zeros": "0", "ones_like": "1", "ones": "1", "new_ones": "1"}
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,27 @@ def find_target(scope: Scope, loop: cst.For, name: str, ends: Sequence[cst.BaseE
     root = scope.shape_root(name) or scope.value_root(value)
     like = _like(scope, value, line, loop) if siblings else None
     bounds = tuple(
-        None if size_of(end) == (like, axis) or _covers(scope, name, value, end, axis, len(ends)) else end
+        None
+        if size_of(end) in ((like, axis), (like, axis - len(ends))) or _covers(scope, name, value, end, axis, len(ends))
+        else end
         for axis, end in enumerate(ends)
     )
     same_dtype = kind in REPLACEABLE and not any(argument.keyword for argument in value.args)
+    same_dtype = same_dtype or _takes_dtype(value)
     alone = siblings and not others and len(line.body) == 1 and source.first_line(line) == source.last_line(line)
     filled = "" if others else FILLED_WITH.get(kind, "")
     return Target(name, line if alone and same_dtype else None, filled, bounds, root, like)
 
 
 def _like(scope: Scope, value: cst.Call, line: cst.CSTNode, loop: cst.For) -> str | None:
-    """``x`` for ``zeros_like(x)``, if x stays the same tensor until the loop is over."""
+    """``x`` for ``zeros_like(x)`` and ``x.clone()``, if x stays the same tensor until the loop is over."""
     source = scope.source
-    if _kind(value) not in LIKE or not value.args or not isinstance(value.args[0].value, cst.Name):
+    owner = value.func.value if isinstance(value.func, cst.Attribute) else None
+    if _kind(value) in LIKE and value.args:
+        owner = value.args[0].value
+    if not isinstance(owner, cst.Name) or _kind(value) not in REPLACEABLE:
         return None
-    name = value.args[0].value.value
+    name = owner.value
     first, last = source.first_line(line), source.last_line(loop)
     bound = [binding.node for binding in scope.bindings[name]]
     return None if any(first <= source.first_line(node) <= last for node in bound) else name
@@ -129,6 +137,19 @@ def _kind(value: cst.Call) -> str:
     if function in LIKE or function in SIZED or function in ("full", "new_full"):
         return function
     return function if function == "clone" else ""
+
+
+def _takes_dtype(value: cst.Call) -> bool:
+    """``zeros(n, m, dtype=x.dtype, device=x.device)``: dtype and device are taken from one tensor."""
+    taken: dict[str, str] = {}
+    for argument in value.args:
+        if argument.keyword is not None:
+            where = argument.value
+            key = argument.keyword.value
+            if not isinstance(where, cst.Attribute) or not isinstance(where.value, cst.Name) or where.attr.value != key:
+                return False
+            taken[key] = where.value.value
+    return "dtype" in taken and set(taken) <= {"dtype", "device"} and len(set(taken.values())) == 1
 
 
 def _other_uses(

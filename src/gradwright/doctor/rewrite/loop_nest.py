@@ -47,6 +47,15 @@ class LoopNest:
     steps: tuple[Step, ...]
 
 
+def stores_of(what: Store | Branch | None) -> list[Store]:
+    """All assignments of a statement."""
+    if what is None:
+        return []
+    if isinstance(what, Store):
+        return [what]
+    return stores_of(what.then) + stores_of(what.other)
+
+
 def loops_around(source: SourceText, function: cst.FunctionDef, line: int) -> Iterator[cst.For]:
     """The loops of the function that span a line, outermost first."""
     for node in walk(function.body):

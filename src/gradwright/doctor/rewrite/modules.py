@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 
 import libcst as cst
 
@@ -19,8 +20,8 @@ def imported_as(scope: Scope, name: str) -> str:
     if name in scope.bindings and name not in imported:
         return ""
     if name in imported:
-        return imported[name] if not _bound_otherwise(scope.source, name) else ""
-    return "builtin" if hasattr(builtins, name) and not _bound_otherwise(scope.source, name) else ""
+        return imported[name] if name not in _bound_names(scope.source) else ""
+    return "builtin" if hasattr(builtins, name) and name not in _bound_names(scope.source) else ""
 
 
 def name_for_torch(scope: Scope) -> str | None:
@@ -31,6 +32,7 @@ def name_for_torch(scope: Scope) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=4)
 def _imports(source: SourceText) -> dict[str, str]:
     """Modules by the name they have in the file, from imports at its top level."""
     found: dict[str, str] = {}
@@ -48,19 +50,18 @@ def _imports(source: SourceText) -> dict[str, str]:
     return found
 
 
-def _bound_otherwise(source: SourceText, name: str) -> bool:
+@functools.lru_cache(maxsize=4)
+def _bound_names(source: SourceText) -> frozenset[str]:
+    """Every name that the file binds anywhere, other than by an import."""
+    found = set()
     for node in walk(source.module):
         if isinstance(node, cst.AssignTarget | cst.For | cst.CompFor | cst.AugAssign | cst.AnnAssign | cst.NamedExpr):
-            targets = walk(node.target)
-            if any(isinstance(one, cst.Name) and one.value == name and _binds(source, one) for one in targets):
-                return True
-        elif (
-            isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Param | cst.NameItem)
-            and isinstance(node.name, cst.Name)
-            and node.name.value == name
+            found |= {one.value for one in walk(node.target) if isinstance(one, cst.Name) and _binds(source, one)}
+        elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Param | cst.NameItem) and isinstance(
+            node.name, cst.Name
         ):
-            return True
-    return False
+            found.add(node.name.value)
+    return frozenset(found)
 
 
 def _binds(source: SourceText, name: cst.Name) -> bool:

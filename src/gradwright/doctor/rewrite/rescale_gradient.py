@@ -47,11 +47,14 @@ def rescale_gradient(finding: Finding, facts: Sequence[Fact], source: SourceText
     backward = _backward_at(source, finding)
     proposals: list[Proposal] = []
     for index, verdict in sorted(verdicts.items()):
-        for edit in _edits(source, backward, index, _wanted(verdict)):
-            text = source.replaced_node(edit.old, edit.new)
-            proposal = source.proposal("rescale_gradient", backward, text, edit.what)
-            if all(proposal.new_text != other.new_text for other in proposals):
-                proposals.append(proposal)
+        try:
+            for edit in _edits(source, backward, index, _wanted(verdict)):
+                text = source.replaced_node(edit.old, edit.new)
+                proposal = source.proposal("rescale_gradient", backward, text, edit.what)
+                if all(proposal.new_text != other.new_text for other in proposals):
+                    proposals.append(proposal)
+        except DeclinedError:
+            continue
     return tuple(proposals[: MOST * max(1, len(verdicts))])
 
 

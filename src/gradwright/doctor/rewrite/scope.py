@@ -270,13 +270,22 @@ def _size_call(call: cst.Call) -> tuple[str | None, int]:
     if len(arguments) != len(call.args):
         return None, 0
     if isinstance(call.func, cst.Name) and call.func.value == "len" and len(arguments) == 1:
-        return (arguments[0].value, 0) if isinstance(arguments[0], cst.Name) else (None, 0)
+        return _length_of(arguments[0])
     if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
         if call.func.attr.value == "size" and len(arguments) == 1 and (axis := integer(arguments[0])) is not None:
             return call.func.value.value, axis
         if call.func.attr.value == "numel" and not arguments:
             return call.func.value.value, 0  # read by one index, it has one axis
     return None, 0
+
+
+def _length_of(expression: cst.BaseExpression) -> tuple[str | None, int]:
+    """``("x", 0)`` for ``x``, ``("x", 1)`` for ``x[i]``: all rows of a tensor are as long."""
+    axis = 0
+    while isinstance(expression, cst.Subscript) and all(isinstance(one.slice, cst.Index) for one in expression.slice):
+        axis += len(expression.slice)
+        expression = expression.value
+    return (expression.value, axis) if isinstance(expression, cst.Name) else (None, 0)
 
 
 def integer(expression: cst.BaseExpression) -> int | None:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 
-from gradwright.doctor.rewrite.elementwise import Bounds, Lowering, Whole, aligned, base_name, flat_index
+from gradwright.doctor.rewrite.array_code import Writer, write_step
+from gradwright.doctor.rewrite.elementwise import Lowering
 from gradwright.doctor.rewrite.fresh_target import Target, find_target
-from gradwright.doctor.rewrite.loop_nest import Branch, LoopNest, Step, Store, loops_around, read_nest
+from gradwright.doctor.rewrite.indices import Bounds, flat_index
+from gradwright.doctor.rewrite.loop_nest import Branch, LoopNest, loops_around, read_nest, stores_of
 from gradwright.doctor.rewrite.modules import imported_as, name_for_torch
 from gradwright.doctor.rewrite.scope import Dim, Scope, size_of
 from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk
 from gradwright.doctor.session.facts import Fact, LoopShape
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
-
-IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 
 
 def vectorize_loop(finding: Finding, facts: Sequence[Fact], source: SourceText) -> tuple[Proposal, ...]:
@@ -46,19 +45,6 @@ def vectorize_loop(finding: Finding, facts: Sequence[Fact], source: SourceText) 
     return ()
 
 
-@dataclass
-class _Writer:
-    """What has been written so far: ``rebound`` are targets that are now a new tensor, not the one made before."""
-
-    scope: Scope
-    lowering: Lowering
-    targets: dict[str, Target]
-    lines: list[str] = field(default_factory=list)
-    rebound: set[str] = field(default_factory=set)
-    stored: set[str] = field(default_factory=set)
-    read_early: set[str] = field(default_factory=set)
-
-
 def _rewrite(source: SourceText, function: cst.FunctionDef, nest: LoopNest) -> Proposal:
     """Raises: DeclinedError."""
     scope = Scope(source, function)
@@ -75,9 +61,9 @@ def _rewrite(source: SourceText, function: cst.FunctionDef, nest: LoopNest) -> P
         targets=frozenset(targets),
         locals=frozenset(temporaries),
     )
-    writer = _Writer(scope, lowering, targets)
+    writer = Writer(scope, lowering, targets)
     for step in nest.steps:
-        _write_step(source, writer, step)
+        write_step(source, writer, step)
     first, last = source.first_line(nest.loop), source.last_line(nest.loop)
     indent = source.indent_of(first)
     edits = [(first, last, [indent + line for line in writer.lines])]
@@ -93,18 +79,10 @@ def _rewrite(source: SourceText, function: cst.FunctionDef, nest: LoopNest) -> P
 # --- what is written, what is kept -----------------------------------------------------------------------------------
 
 
-def _stores(what: Store | Branch | None) -> list[Store]:
-    if what is None:
-        return []
-    if isinstance(what, Store):
-        return [what]
-    return _stores(what.then) + _stores(what.other)
-
-
 def _target_names(nest: LoopNest) -> list[str]:
     names = []
     for step in nest.steps:
-        for store in _stores(step.what):
+        for store in stores_of(step.what):
             if isinstance(store.target, cst.Subscript):
                 base, indices = flat_index(store.target)
                 written = [index.value for index in indices if isinstance(index, cst.Name)]
@@ -119,7 +97,7 @@ def _target_names(nest: LoopNest) -> list[str]:
 
 
 def _temporary_names(nest: LoopNest) -> set[str]:
-    stores = [store for step in nest.steps for store in _stores(step.what)]
+    stores = [store for step in nest.steps for store in stores_of(step.what)]
     return {store.target.value for store in stores if isinstance(store.target, cst.Name)}
 
 
@@ -130,7 +108,9 @@ def _check_ends(scope: Scope, nest: LoopNest, targets: dict[str, Target]) -> Non
         if partial and not scope.is_size(end) and not isinstance(end, cst.Integer):
             raise DeclinedError("a range whose end is not the size of a tensor")
         for name in (node.value for node in walk(end) if isinstance(node, cst.Name)):
-            if name in nest.variables or name in _temporary_names(nest):
+            if (name in nest.variables and (partial or size_of(end)[0] in (None, name))) or name in _temporary_names(
+                nest
+            ):
                 raise DeclinedError("a range whose end changes in the loop")
 
 
@@ -209,142 +189,6 @@ def _bounds(scope: Scope, nest: LoopNest, targets: dict[str, Target]) -> Callabl
         return tuple(result)
 
     return bounds
-
-
-# --- writing it down -------------------------------------------------------------------------------------------------
-
-
-def _write_step(source: SourceText, writer: _Writer, step: Step) -> None:
-    writer.lines += step.above
-    if step.what is None:
-        return
-    target = step.what.target if isinstance(step.what, Store) else None
-    if isinstance(step.what, Store) and isinstance(target, cst.Name):
-        _write_temporary(source, writer, step.what, target.value, step.behind)
-    else:
-        _write_element(source, writer, step.what, step.behind)
-
-
-def _write_temporary(source: SourceText, writer: _Writer, store: Store, name: str, behind: str) -> None:
-    lowering = writer.lowering
-    if store.operator is not None:
-        raise DeclinedError(f"the scalar {name} is changed in place")
-    whole = lowering.lower(store.value)
-    plain = isinstance(whole.node, cst.Name | cst.Attribute | cst.Subscript | cst.Integer | cst.Float)
-    plain = plain and not (isinstance(whole.node, cst.Name) and whole.node.value in lowering.locals)
-    writer.read_early |= lowering.reads & (set(writer.targets) - writer.stored)
-    if plain:
-        if lowering.reads & set(writer.targets):
-            raise DeclinedError(f"{name} is a view of an element that is written")
-        lowering.temporaries[name] = whole
-        writer.lines += [behind] if behind else []
-    else:
-        node = cst.Name(name)
-        lowering.temporaries[name] = Whole(node, whole.axes, whole.carriers, whole.boolean, whole.domain)
-        writer.lines.append(_line(f"{name} = {_code(source, whole.node)}", behind))
-    lowering.reads.clear()
-
-
-def _write_element(source: SourceText, writer: _Writer, what: Store | Branch, behind: str) -> None:
-    name = _one_target(what)
-    target = writer.targets[name]
-    lowering = writer.lowering
-    operator = what.operator if isinstance(what, Store) else None
-    fresh = name not in writer.stored and name not in writer.read_early
-    element = aligned(cst.Name(name), list(range(len(lowering.loops))), len(lowering.loops), target.bounds)
-    whole = (
-        _branch_value(writer, what, target, element, fresh) if isinstance(what, Branch) else lowering.lower(what.value)
-    )
-    replaces = fresh and target.whole and target.creation is not None and operator is None
-    sure = not whole.boolean and name not in lowering.reads and _gives_shape(writer, target, whole)
-    code = _code(source, whole.node)
-    if operator is not None:
-        line = _augmented(source, writer, target, element, operator, whole, code)
-    elif name in writer.rebound or (replaces and sure):
-        writer.rebound.add(name)
-        alias = isinstance(whole.node, cst.Name | cst.Subscript | cst.Attribute)
-        line = f"{name} = {code}.clone()" if alias else f"{name} = {code}"
-    else:
-        line = f"{name}[...] = {code}" if target.whole else f"{_code(source, element)} = {code}"
-    writer.read_early |= lowering.reads & (set(writer.targets) - writer.stored)
-    lowering.reads.clear()
-    writer.stored.add(name)
-    writer.lines.append(_line(line, behind))
-
-
-def _gives_shape(writer: _Writer, target: Target, whole: Whole) -> bool:
-    """Whether the value has the target's shape, and its dtype, by itself."""
-    for name in whole.carriers - {target.name}:
-        if name in writer.targets and not writer.targets[name].whole:
-            continue
-        if name == target.like or (target.root is not None and writer.scope.shape_root(name) == target.root):
-            return True
-    return False
-
-
-def _augmented(
-    source: SourceText,
-    writer: _Writer,
-    target: Target,
-    element: cst.BaseExpression,
-    operator: cst.BaseAugOp,
-    whole: Whole,
-    code: str,
-) -> str:
-    if not isinstance(operator, IN_PLACE):
-        raise DeclinedError("an in-place operator that is not arithmetic")
-    if whole.boolean and isinstance(operator, cst.SubtractAssign):
-        raise DeclinedError("torch does not subtract comparisons")
-    sign = source.code(operator).strip()
-    if target.name not in writer.rebound:
-        return f"{_code(source, element)} {sign} {code}"
-    # a new tensor may be one that autograd has saved: it is not changed in place
-    operand = code if isinstance(whole.node, cst.Name | cst.Call | cst.Subscript) else f"({code})"
-    return f"{target.name} = {target.name} {sign[0]} {operand}"
-
-
-def _one_target(what: Store | Branch) -> str:
-    names = set()
-    for store in _stores(what):
-        assert isinstance(store.target, cst.Subscript)
-        names.add(base_name(flat_index(store.target)[0]))
-    if len(names) != 1:
-        raise DeclinedError("branches that write different tensors")
-    return str(names.pop())
-
-
-def _branch_value(writer: _Writer, branch: Branch, target: Target, element: cst.BaseExpression, fresh: bool) -> Whole:
-    """``torch.where``; without an else, what the element was before stays."""
-    lowering = writer.lowering
-
-    def value(part: Store | Branch | None) -> Whole:
-        if isinstance(part, Branch):
-            return _branch_value(writer, part, target, element, fresh)
-        if part is None:
-            if fresh and target.filled_with and target.whole:
-                return Whole(cst.Integer(target.filled_with))
-            lowering.reads.add(target.name)
-            return Whole(element, frozenset(range(len(lowering.loops))))
-        if part.operator is not None:
-            raise DeclinedError("an in-place change in a branch")
-        return lowering.lower(part.value)
-
-    return lowering.where(lowering.condition(branch.test), value(branch.then), value(branch.other))
-
-
-def _code(source: SourceText, node: cst.BaseExpression) -> str:
-    """One line of code, without the parentheses around all of it."""
-    if node.lpar:
-        node = node.with_changes(lpar=[], rpar=[])
-    code = source.code(node)
-    if "#" in code:
-        raise DeclinedError("a comment inside an expression would be lost")
-    code = re.sub(r"\s*\\?(\r\n|\r|\n)\s*", " ", code)
-    return re.sub(r"([(\[]) | (?=[)\]])", r"\1", code).strip()
-
-
-def _line(code: str, behind: str) -> str:
-    return f"{code}  {behind}" if behind else code
 
 
 def _sizes_now_unused(scope: Scope, nest: LoopNest, lines: Sequence[str]) -> list[tuple[int, int, list[str]]]:

@@ -19,7 +19,9 @@ F = TypeVar("F", bound=Fact)
 Severity = Literal["error", "warning", "info"]
 Category = Literal["gradient", "contract", "speed", "memory", "numerics", "training", "doctor"]
 
-SubjectKind = Literal["function", "callable", "loop", "gradient_call", "optimizer", "plain_backward", "script"]
+SubjectKind = Literal[
+    "function", "callable", "plain_function", "plain_backward", "loop", "gradient_call", "optimizer", "script"
+]
 
 
 @dataclass(frozen=True, slots=True)

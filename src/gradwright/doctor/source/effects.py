@@ -90,11 +90,11 @@ def takes_gradients(nodes: Iterable[ast.AST], origins: Origins) -> bool:
     return False
 
 
-def why_not_replayable(loop: ast.For | ast.While, origins: Origins) -> str:
+def why_not_replayable(loop: ast.For | ast.While, nodes: list[ast.AST], origins: Origins) -> str:
     """Why the loop can't be run again without harm, or apart from its surroundings; "" if nothing speaks against it."""
-    nodes = list(ast.walk(loop))
-    bound = {event.name for event in events([loop]) if event.kind == "bind"}
-    for event in events([loop]):
+    happens = list(events([loop], into_functions=False))
+    bound = {event.name for event in happens if event.kind == "bind"}
+    for event in happens:
         if event.kind == "delete" and event.name not in bound:
             return f"it deletes {event.name}, which is not its own"
     for node in nodes:
@@ -123,7 +123,7 @@ def _why_not(call: ast.Call, origins: Origins) -> str:
         return _CALLS[dotted]
     if dotted and not dotted.startswith(_HARMLESS):
         parts = dotted.split(".")
-        if parts[0] not in {name.split(".")[0] for name in origins.names.values()}:
+        if parts[0] not in origins.roots:
             parts = []  # a variable that happens to be called `signal` or `os`
         for length in range(len(parts) - 1, 0, -1):
             reason = _OUTSIDE.get(".".join(parts[:length]))

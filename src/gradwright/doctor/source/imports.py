@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import sysconfig
@@ -110,6 +111,29 @@ class _WatchedLoader(SourceFileLoader):
         code, self._code = self._code, None
         return code or self._watched.compile(self.get_data(path), path)
 
+    def exec_module(self, module: ModuleType) -> None:
+        code = self._code = self._code or self.get_code(module.__name__)
+        hand_hook(module, code, self._watched.hook_name)
+        super().exec_module(module)
+
+
+def hand_hook(module: ModuleType, code: CodeType, hook_name: str = HOOK_NAME) -> None:
+    """Give a module whose loops are watched the hook among its own globals, if there is one in ``builtins``.
+
+    NOTE [hook among globals]: torch.compile inlines a watched loop's function, hook and all (which says at once that it
+    is being compiled). It can do so with an object of the module's; anything foreign in ``builtins`` it refuses. The one
+    in ``builtins`` stays for code that is run with other globals.
+    """
+    hook = getattr(builtins, hook_name, None)
+    if hook is not None and _names(code, hook_name):
+        module.__dict__[hook_name] = hook
+
+
+def _names(code: CodeType, name: str) -> bool:
+    """Whether code, or any code inside it, uses a global name."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return name in code.co_names or any(_names(part, name) for part in inner)
+
 
 def compile_main(
     path: str | Path,
@@ -135,6 +159,7 @@ def _compile(data: bytes, path: str, on_file: OnFile, on_failure: OnFailure, hoo
         return code
     except SyntaxError:
         return _plainly(data, path)  # raises Python's own error, with nothing of ours around it
+    sites: tuple[LoopSite, ...] = ()
     try:
         sites = find_loops(file)
         base = on_file(file, sites)
@@ -142,7 +167,8 @@ def _compile(data: bytes, path: str, on_file: OnFile, on_failure: OnFailure, hoo
         return watched
     except (RecursionError, MemoryError, SyntaxError) as error:
         code = _plainly(data, path)
-        on_failure(file.path, f"its loops could not be watched: {type(error).__name__}: {error}")
+        if sites or isinstance(error, SyntaxError):
+            on_failure(file.path, f"its loops could not be watched: {type(error).__name__}: {error}")
         return code
 
 

@@ -104,8 +104,8 @@ class _Finder:
         while stack:
             statement, place = stack.pop()
             if isinstance(statement, (ast.For, ast.While)):
-                nodes = list(own_nodes(statement))
-                if _walks(statement) and not suspends(nodes) and not trains(ast.walk(statement)):
+                nodes = list(ast.walk(statement))
+                if _walks(statement, nodes) and not suspends(own_nodes(statement)) and not trains(nodes):
                     self.sites.append(self.site(statement, place, nodes))
                     continue
             if isinstance(statement, DEFINITIONS):
@@ -120,10 +120,12 @@ class _Finder:
         span = self.columns.span(loop)
         gradient_loop = takes_gradients(nodes, self.origins)
         own = self.reads_own_variables(place)
-        reason = "it needs a live graph (autograd.grad)" if gradient_loop else why_not_replayable(loop, self.origins)
+        reason = (
+            "it needs a live graph (autograd.grad)" if gradient_loop else why_not_replayable(loop, nodes, self.origins)
+        )
         reason = reason or ("its function looks at its own variables" if own else "")
         live_ins, live_outs = self.lives(loop, place)
-        mutated = _mutated(loop)
+        mutated = _mutated(nodes)
         return LoopSite(
             index=len(self.sites),
             line=span.line,
@@ -134,10 +136,10 @@ class _Finder:
             live_ins=live_ins,
             live_outs=live_outs,
             mutates=tuple(name for name in live_ins if name in mutated),
-            source=_dedented(self.columns.lines, loop),
+            source=_dedented(self.columns.lines, loop, nodes),
             replayable=not reason,
             not_replayable_because=reason,
-            contains_return=any(isinstance(node, ast.Return) for node in nodes),
+            contains_return=any(isinstance(node, ast.Return) for node in own_nodes(loop)),
             in_function_class=any(definition in self.function_classes for definition in place.chain),
             gradient_loop=gradient_loop,
             reads_own_variables=own,
@@ -186,7 +188,7 @@ class _Finder:
         return tuple(sorted(live_ins)), tuple(sorted(live_outs))
 
 
-def _walks(loop: Loop) -> bool:
+def _walks(loop: Loop, nodes: list[ast.AST]) -> bool:
     """Whether a loop's own variable helps to index something in its body, or it runs over what may be a tensor."""
     if isinstance(loop, ast.For):
         variables = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
@@ -196,21 +198,20 @@ def _walks(loop: Loop) -> bool:
         variables = {event.name for event in events(loop.body, into_functions=False) if event.kind == "bind"}
     if not variables:
         return False
-    body = [node for statement in loop.body for node in ast.walk(statement)]
-    variables |= _derived(body, variables)
+    variables |= _derived(nodes, variables)
     return any(
         isinstance(node, ast.Subscript)
         and any(isinstance(inner, ast.Name) and inner.id in variables for inner in ast.walk(node.slice))
-        for node in body
+        for node in nodes
     )
 
 
-def _derived(body: list[ast.AST], variables: set[str]) -> set[str]:
+def _derived(nodes: list[ast.AST], variables: set[str]) -> set[str]:
     """Names that are computed from ``variables`` by integer arithmetic: ``k = 2 * i``."""
     derived: set[str] = set()
     assigned = [
         (node.targets[0].id, node.value)
-        for node in body
+        for node in nodes
         if isinstance(node, ast.Assign)
         and len(node.targets) == 1
         and isinstance(node.targets[0], ast.Name)
@@ -238,10 +239,10 @@ def _may_be_tensor(node: ast.expr) -> bool:
 _FILLS = {"append", "extend", "insert", "add", "update"}
 
 
-def _mutated(loop: Loop) -> set[str]:
+def _mutated(nodes: list[ast.AST]) -> set[str]:
     """Names whose elements or attributes are written: ``y[i] = ...``, ``y.add_(...)``, ``rows.append(...)``."""
     found = set()
-    for node in ast.walk(loop):
+    for node in nodes:
         target: ast.AST | None = None
         if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             target = node.value
@@ -258,11 +259,11 @@ def _mutated(loop: Loop) -> set[str]:
     return found
 
 
-def _dedented(lines: list[str], loop: Loop) -> str:
+def _dedented(lines: list[str], loop: Loop, nodes: list[ast.AST]) -> str:
     """The loop's lines without its indentation; the inside of strings over several lines stays as it is."""
     first, last = loop.lineno, loop.end_lineno or loop.lineno
     kept: set[int] = set()
-    for node in ast.walk(loop):
+    for node in nodes:
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno and node.end_lineno > node.lineno:
             kept |= set(range(node.lineno + 1, node.end_lineno + 1))
     indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip(" \t\f"))]

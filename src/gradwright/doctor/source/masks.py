@@ -1,7 +1,7 @@
 """Two masks that are meant to complement each other and do not: ``near = e <= d`` beside ``far = 1 - e``.
 
-A term of a sum has a comparison of ``e`` as a factor, another term has ``1 - e``, where ``1 - near`` was meant. Values of
-local names are followed through the function in the order of the text.
+A term of a sum has a comparison of ``e`` as a factor, another term has ``1 - e``, where ``1 - near`` was meant. Values
+of local names are followed through the function in the order of the text.
 """
 
 from __future__ import annotations
@@ -9,33 +9,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from gradwright.doctor.source.effects import own_nodes
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.names import Position
 from gradwright.doctor.source.statements import Origins, Placed, definitions
 
-_CASTS = {
-    "float",
-    "double",
-    "half",
-    "to",
-    "type",
-    "type_as",
-    "int",
-    "long",
-    "bool",
-    "clone",
-    "detach",
-    "contiguous",
-    "bfloat16",
-}
-_REDUCES = {"mean", "sum", "nanmean", "nansum", "squeeze", "unsqueeze", "view", "reshape", "flatten"}
+_CASTS = frozenset(
+    {"float", "double", "half", "bfloat16", "to", "type", "type_as", "int", "long", "bool", "clone", "detach"}
+)
+_REDUCES = frozenset({"mean", "sum", "nanmean", "nansum", "squeeze", "unsqueeze", "view", "reshape", "flatten"})
 _ORDER = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equal"}
 # What lies between 0 and 1 already: there, 1 - p may well be meant.
 _BOUNDED = {"sigmoid", "softmax", "clamp", "clip", "clamp_", "rand", "rand_like", "bernoulli", "cosine_similarity",
             "one_hot", "hardsigmoid", "where", "normal_cdf", "erf", "tanh", "exp"}  # fmt: skip
-_DEPTH = 12
+# How far names are followed, and how many terms and factors are looked at: more are generated code.
+_DEPTH, _MOST = 12, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,14 @@ class _Complement:
     node: ast.expr
 
 
-Factor = _Mask | _Complement
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Any other factor."""
+
+    node: ast.expr
+
+
+Factor = _Mask | _Complement | _Plain
 Term = list[Factor]
 
 
@@ -100,7 +97,7 @@ class _Function:
     def pairs(self) -> Iterator[Masks]:
         seen: set[Position] = set()
         for node in sorted(self._sums(), key=_position):
-            terms = [term for term in self._terms(node, _DEPTH) if term]
+            terms = [*islice(self._terms(node, _DEPTH), _MOST)]
             for pair in self._pairs_among(terms):
                 if _position(pair.node) not in seen:
                     seen.add(_position(pair.node))
@@ -112,14 +109,24 @@ class _Function:
                 if not isinstance(complement, _Complement):
                     continue
                 taken = self._key(complement.taken)
-                if any(isinstance(other, _Mask) and self._key(other.compared) == taken for other in term):
+                if self._masked(term, taken) is not None:
                     continue  # (z < 1) * (1 - z): a weight inside its own mask
-                for mask in (factor for other in terms if other is not term for factor in other):
-                    alone = isinstance(mask, _Mask) and self._key(mask.compared) == taken
-                    if isinstance(mask, _Mask) and alone and self._is_unbounded(mask):
-                        compared = ast.unparse(mask.compared)
-                        yield Masks(self.placed, mask.shown, complement.shown, compared, complement.node)
-                        break
+                masks = [self._masked(other, taken) for other in terms if other is not term]
+                mask = next((mask for mask in masks if mask is not None and self._is_unbounded(mask)), None)
+                if mask is not None and not any(self._is_weighted(other, taken) for other in terms):
+                    compared = ast.unparse(mask.compared)
+                    yield Masks(self.placed, mask.shown, complement.shown, compared, complement.node)
+
+    def _masked(self, term: Term, taken: str) -> _Mask | None:
+        """The factor that is a comparison of what has the key ``taken``."""
+        masks = (factor for factor in term if isinstance(factor, _Mask))
+        return next((mask for mask in masks if self._key(mask.compared) == taken), None)
+
+    def _is_weighted(self, term: Term, taken: str) -> bool:
+        """Whether the term is the other half of (1 - t) * a + t * b, which is no mask."""
+        if self._masked(term, taken) is not None or any(isinstance(factor, _Complement) for factor in term):
+            return False
+        return any(isinstance(factor, _Plain) and self._key(factor.node) == taken for factor in term)
 
     def _is_unbounded(self, mask: _Mask) -> bool:
         """Whether what is compared may well exceed 1: a magnitude, or anything that is not a label or a probability."""
@@ -173,29 +180,42 @@ class _Function:
     def _of_torch(self, node: ast.Call) -> bool:
         return self.origins.dotted(node.func).startswith("torch.")
 
-    def _terms(self, node: ast.expr, depth: int) -> list[Term]:
-        """The addends of an expression, each as the factors of interest in it."""
+    def _terms(self, node: ast.expr, depth: int) -> Iterator[Term]:
+        """The addends of an expression, each as its factors."""
         node = self._bare(node, depth)
         addends = self._addends(node) if depth and self._complement(node, node) is None else None
         if addends is None:
-            return [self._factors(node, depth)]
-        return [term for addend in addends for term in self._terms(addend, depth - 1)]
+            yield [*islice(self._factors(node, depth), _MOST)]
+        for addend in addends or ():
+            yield from self._terms(addend, depth - 1)
 
-    def _factors(self, node: ast.expr, depth: int) -> Term:
+    def _factors(self, node: ast.expr, depth: int) -> Iterator[Factor]:
         shown = node
         node = self._bare(node, depth)
         complement = self._complement(node, shown)
-        if complement is not None:
-            return [complement]
-        masks = self._masks(node, shown)
-        if masks:
-            return [*masks]
+        masks = self._masks(complement.taken if complement else node, shown)
         multiplied = self._multiplied(node) if depth else None
-        return [factor for part in multiplied or () for factor in self._factors(part, depth - 1)]
+        if masks:
+            yield from masks  # also 1 - near: a mask made from a mask
+        elif complement is not None:
+            yield complement
+        elif multiplied is None:
+            yield _Plain(shown)
+        else:
+            for part in multiplied:
+                yield from self._factors(part, depth - 1)
 
     def _masks(self, node: ast.expr, shown: ast.expr) -> list[_Mask]:
-        """A comparison is a mask of either of its sides."""
+        """A comparison is a mask of either of its sides; so is what logic makes of comparisons."""
+        node = self._bare(node, _DEPTH, _CASTS)
         sides: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+            return [*self._masks(node.left, shown), *self._masks(node.right, shown)]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            return self._masks(node.operand, shown)
+        if isinstance(node, ast.Call) and _called(node) in ("logical_and", "logical_or", "logical_not"):
+            parts = node.args if self._of_torch(node) else [node.func.value, *node.args]  # type: ignore[attr-defined]  # a method
+            return [mask for part in parts for mask in self._masks(part, shown)]
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
                 sides = [node.left, node.comparators[0]]
@@ -246,11 +266,11 @@ class _Function:
         before = [value for position, value in self.values.get(node.id, ()) if position <= _position(node)]
         return before[-1] if before else None
 
-    def _bare(self, node: ast.expr, depth: int) -> ast.expr:
+    def _bare(self, node: ast.expr, depth: int, through: frozenset[str] = _CASTS | _REDUCES) -> ast.expr:
         """A name's value; what is inside a cast or a reduction."""
         for _ in range(depth):
             inside = self._value(node)
-            if inside is None and isinstance(node, ast.Call) and _called(node) in _CASTS | _REDUCES:
+            if inside is None and isinstance(node, ast.Call) and _called(node) in through:
                 if not isinstance(node.func, ast.Attribute):
                     return node
                 inside = node.args[0] if self._of_torch(node) and node.args else node.func.value
@@ -269,7 +289,7 @@ class _Function:
 
     def _key(self, node: ast.expr) -> str:
         """Equal for expressions that have the same value as far as the text says: names stand for what they hold."""
-        node = self._bare(node, _DEPTH)
+        node = self._bare(node, _DEPTH, _CASTS)
         text = ast.dump(node)
         names = {inner.id: self.values.get(inner.id, []) for inner in ast.walk(node) if isinstance(inner, ast.Name)}
         versions = [

@@ -78,7 +78,7 @@ class _Reader:
         span = self.columns[file.path].span(node)  # type: ignore[arg-type]  # nodes only
         return Location(self.relative(file.path), span.line, span.column, span.end_line, span.end_column)
 
-    def subject(self, file: SourceFile, placed: Placed, kind: SubjectKind = "callable") -> str:
+    def subject(self, file: SourceFile, placed: Placed, kind: SubjectKind = "plain_function") -> str:
         """The id of the function's subject, made at its first fact. Its location is the line with its name."""
         key = file.path, placed.node.lineno, placed.node.col_offset
         if key not in self.subjects:

@@ -34,7 +34,7 @@ class BuiltinUse:
 
 
 def builtins_as_tensors(file: SourceFile) -> Iterator[BuiltinUse]:
-    """Uses inside functions, in the order of the text. None in a file with ``from x import *``, which may bind anything.
+    """Uses inside functions, in the order of the text; none in a file with ``from x import *``, which may bind all.
 
     A use: an operand of arithmetic or of an order comparison, an index into it, an attribute that it does not have, or
     (functions only) a positional argument of an operation of torch. Annotations, generic aliases (``list[int]``),

@@ -100,6 +100,7 @@ class Origins:
                 for alias in statement.names:
                     self.star = self.star or alias.name == "*"
                     self.names[alias.asname or alias.name] = f"{module}.{alias.name}"
+        self.roots = {name.split(".")[0] for name in self.names.values()}
 
     def dotted(self, node: ast.AST) -> str:
         """``torch.autograd.grad`` for whatever the file calls it; "" for what is no dotted name."""

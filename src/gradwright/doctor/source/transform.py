@@ -27,7 +27,8 @@ def instrument(file: SourceFile, sites: Sequence[LoopSite], hook_name: str = HOO
     """The file's syntax tree with ``hook.enter(id)``, ``hook.record(id, locals())``, ``hook.leave(id)`` around loops.
 
     ``id`` is ``base`` plus the site's index; ``record`` is called where ``enter`` returns true. Loops in Functions are
-    left alone. The caller puts the hook into ``builtins`` under ``hook_name`` before the code runs, for good.
+    left alone. The caller puts the hook into ``builtins`` under ``hook_name`` before the code runs, for good
+    (see NOTE [hook among globals]).
     ``file.tree`` is not changed. Cost: proportional to what stands around the loops.
 
     >>> from gradwright.doctor.source.files import parse

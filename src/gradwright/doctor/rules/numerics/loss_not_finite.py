@@ -1,0 +1,64 @@
+"""What it finds
+    A loss that `backward` was called on while it was nan or infinite. Observed on the values of the run.
+
+Why it matters
+    Its gradients are nan as well, and one optimizer step makes every parameter nan: all that follows is lost, mostly
+    without a word.
+
+When it is fine
+    With a gradient scaler that skips such steps (mixed precision), an infinite loss now and then is part of the plan.
+
+The fix
+    Look at the loss before: if it grew for many steps, it diverged (a smaller learning rate, gradient clipping). If it
+    was small, look for the logarithm or the division of a zero, a square root at zero, or an exponential of a large
+    number, and for nan in the data.
+
+References
+    The documentation of `torch.autograd.set_detect_anomaly`, which names a backward that returns nan (but not inf).
+"""
+
+import math
+from collections.abc import Iterator
+
+from gradwright.doctor.rules.rule import Facts, Rule
+from gradwright.doctor.session.facts import LossValues
+from gradwright.doctor.session.model import Finding, Subject
+
+RULE = Rule("GW502", "loss-not-finite", "error", needs=(LossValues,), causes=("GW501",))
+
+_GREW = 100.0
+
+
+def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    for loss in facts.of(LossValues):
+        step = loss.first_nonfinite_step
+        if step is None:
+            continue
+        before = [value for value in loss.history[:step] if math.isfinite(value)]
+        last = f"It was {before[0]:.3g} at step 0 and {before[-1]:.3g} at step {len(before) - 1}. " if before else ""
+        yield RULE.finding(
+            subject,
+            at=subject.location,
+            message=f"the loss is {loss.first_nonfinite or 'not finite'} from step {step} on"
+            if not math.isfinite(loss.last)
+            else f"the loss was {loss.first_nonfinite or 'not finite'} at step {step}",
+            why=f"{last}backward of such a loss gives gradients that are nan, and the next optimizer step puts them "
+            "into every parameter.",
+            hints=[_advice(before, step)],
+            evidence=[loss.id],
+        )
+
+
+def _advice(before: list[float], step: int) -> str:
+    if not before:
+        return (
+            "it was so from the start: look at the data and at the first parameters, and for a logarithm or a "
+            "division of zero in the loss"
+        )
+    if abs(before[-1]) > _GREW * max(abs(before[0]), 1e-12):
+        return (
+            "it diverged: a smaller learning rate, gradient clipping, or a fault that lets the loss grow without bound"
+        )
+    return (
+        "it was finite right before: look for the logarithm, division or square root of a zero, or a large exponential"
+    )
