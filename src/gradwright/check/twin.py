@@ -14,7 +14,7 @@ from gradwright.check.chance import signed
 from gradwright.check.context import FunctionType, run_forward
 from gradwright.check.copies import fresh_copy, is_expanded, strided_copy
 from gradwright.check.oracles.reverse import plain_gradient
-from gradwright.check.trial import HALF, TimeUp, quiet, settle, tensors_in
+from gradwright.check.trial import TimeUp, settle, tensors_in
 
 SAME = 1e-9  # relative to the largest entry, in float64: the same formula evaluated in another order
 

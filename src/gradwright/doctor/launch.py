@@ -73,7 +73,7 @@ def run_program(program: Program, compile_main: Callable[[str], Any], on_death: 
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, __file__=program.path, __package__=program.package)
     if sys.version_info < (3, 14):  # later ones make it when it is asked for
-        main.__dict__["__annotations__"] = {}
+        main.__dict__.update(__annotations__={})
     if program.spec is not None:
         main.__spec__, main.__loader__ = program.spec, program.spec.loader
         main.__dict__["__cached__"] = program.spec.cached

@@ -39,5 +39,8 @@ class FunctionUse:
     backward_seconds: float = 0.0
     gradients_before: int | None = None
     call_site: Location | None = None
+    forward_at: Location | None = None
+    backward_at: Location | None = None
+    returns: tuple[Location, ...] = ()
     # The node of a call whose specimen was kept, so that its real cotangents can join it.
     awaiting: weakref.WeakKeyDictionary[Any, Kept] = field(default_factory=weakref.WeakKeyDictionary)

@@ -315,9 +315,21 @@ def test_one_of_two_wrong_gradients_may_be_mended_alone():
     assert "input 0 is wrong" in answer
 
 
-def test_a_change_that_mends_nothing_is_rejected():
+@pytest.mark.parametrize("body", ["g @ w.t(), x.t() @ g / 2", "(w @ g.t()).t(), 0.5 * x.t() @ g"])
+def test_a_change_that_mends_nothing_is_rejected(body):
     namespace = loaded(HALVED)
-    proposal = replaced(HALVED, "0.5 * x.t() @ g", "x.t() @ g / 2")
+    proposal = replaced(HALVED, "g @ w.t(), 0.5 * x.t() @ g", body)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
     answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
     assert isinstance(answer, str)
+    assert "mends nothing" in answer
+
+
+def test_an_input_that_wanted_no_gradient_is_judged_too():
+    namespace = loaded(HALVED)
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (False, True))]
+    for body, verified in (("g @ w.t(), x.t() @ g", True), ("2 * g @ w.t(), x.t() @ g", False)):
+        proposal = replaced(HALVED, "g @ w.t(), 0.5 * x.t() @ g", body)
+        deadline = time.monotonic() + 25
+        answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
+        assert isinstance(answer, Proof) == verified, answer

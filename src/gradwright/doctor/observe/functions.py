@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import linecache
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,24 +16,35 @@ from torch.autograd.function import BackwardCFunction
 
 from gradwright.check import input_names
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.observe.specimens import SpecimenStore
-from gradwright.doctor.observed import FunctionUse
+from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
 from gradwright.doctor.session.model import Subject
+from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import definition, is_user_file, location_in, user_frame
+from gradwright.doctor.source.returns import returned_values
 from gradwright.functions.surrogate import surrogate_reason
 
 
-def _has_backward(function: type[Function]) -> bool:
-    return function.backward is not Function.backward
+def _places_of_returns(function: type[Function], at: Location) -> tuple[Location, ...]:
+    path = inspect.getsourcefile(inspect.unwrap(function.backward))
+    text = "".join(linecache.getlines(path)) if path else ""
+    spans = returned_values(text, at.line)
+    return tuple(Location(at.path, span.line, span.column, span.end_line, span.end_column) for span in spans)
 
 
 class FunctionWatch:
     """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
 
-    def __init__(self, clock: Clock, store: SpecimenStore, on_new: Callable[[Subject], None]) -> None:
+    def __init__(
+        self, clock: Clock, store: SpecimenStore, on_new: Callable[[Subject], None], on_fault: OnFault
+    ) -> None:
         self._clock, self._store, self._on_new = clock, store, on_new
         self.uses: dict[type[Function], FunctionUse] = {}
+        self._before_forward = guarded(self._look_at_inputs, on_fault)
+        self._await_cotangents = guarded(self._join_cotangents, on_fault)
+        self._keep_cotangents = guarded(self._copy_cotangents, on_fault)
         self._restore: list[Callable[[], None]] = []
 
     def install(self) -> None:
@@ -60,19 +73,10 @@ class FunctionWatch:
         return apply
 
     def _forward(self, original: Callable[..., Any], cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        use = self.uses.get(cls) or self._meet(cls)
-        use.forward_calls += 1
-        wanted = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
-        tracked = torch.is_grad_enabled() and any(wanted)
-        kept = None
-        if tracked:
-            use.tracked_calls += 1
-            if use.gradients_before is None:
-                use.gradients_before = self._clock.gradients
-        if not kwargs and not torch._C._are_functorch_transforms_active():
-            # Before the call: a forward may write into its inputs.
-            mask = wanted if tracked else tuple(False for _ in args)
-            kept = self._store.offer(use.subject.id, use.forward_calls, args, lambda: input_names(cls, len(args)), mask)
+        seen = self._before_forward(cls, args, bool(kwargs))
+        if seen is None:
+            return original(cls, *args, **kwargs)
+        use, kept = seen
         started = time.perf_counter()
         try:
             result = original(cls, *args, **kwargs)
@@ -80,24 +84,40 @@ class FunctionWatch:
             ended = time.perf_counter()
             use.forward_seconds += ended - started
             self._clock.saw(started, ended)
-        if kept is not None and tracked:
-            node: Any = next((item.grad_fn for item in (result if isinstance(result, tuple) else (result,))
-                              if isinstance(item, Tensor) and item.grad_fn is not None), None)  # fmt: skip
-            if isinstance(node, BackwardCFunction):
-                use.awaiting[node] = kept
+        if kept is not None:
+            self._await_cotangents(use, kept, result)
         return result
+
+    def _look_at_inputs(self, cls: Any, args: tuple[Any, ...], by_keyword: bool) -> tuple[FunctionUse, Kept | None]:
+        """Before the call: a forward may write into its inputs."""
+        use = self.uses.get(cls) or self._meet(cls)
+        use.forward_calls += 1
+        tracked = torch.is_grad_enabled()
+        wanted = tuple(tracked and isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+        if any(wanted):
+            use.tracked_calls += 1
+            if use.gradients_before is None:
+                use.gradients_before = self._clock.gradients
+        if by_keyword or torch._C._are_functorch_transforms_active():
+            return use, None
+        names = functools.partial(input_names, cls, len(args))
+        return use, self._store.offer(use.subject.id, use.forward_calls, args, names, wanted)
+
+    def _join_cotangents(self, use: FunctionUse, kept: Kept, result: Any) -> None:
+        outputs = result if isinstance(result, tuple) else (result,)
+        node: Any = next((out.grad_fn for out in outputs if isinstance(out, Tensor) and out.grad_fn is not None), None)
+        if isinstance(node, BackwardCFunction):
+            use.awaiting[node] = kept
 
     def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(node: Any, *cotangents: Any) -> Any:
-            use = self.uses.get(getattr(node, "_forward_cls", None))  # type: ignore[arg-type]  # None is no key
+            use = self.uses.get(node._forward_cls)
             if use is None:
                 return original(node, *cotangents)
             use.backward_calls += 1
             kept = use.awaiting.pop(node, None)
             if kept is not None:
-                given = cotangents[0] if len(cotangents) == 1 and isinstance(cotangents[0], list) else cotangents
-                with torch.no_grad():
-                    self._store.keep_cotangents(kept, given)
+                self._keep_cotangents(kept, cotangents)
             started = time.perf_counter()
             try:
                 return original(node, *cotangents)
@@ -109,6 +129,11 @@ class FunctionWatch:
         apply.__name__, apply.__doc__ = original.__name__, original.__doc__
         return apply
 
+    def _copy_cotangents(self, kept: Kept, cotangents: tuple[Any, ...]) -> None:
+        boxed = len(cotangents) == 1 and isinstance(cotangents[0], list)
+        with torch.no_grad():
+            self._store.keep_cotangents(kept, cotangents[0] if boxed else cotangents)
+
     def _meet(self, cls: type[Function]) -> FunctionUse:
         where = definition(cls)
         path = getattr(getattr(cls.forward, "__code__", None), "co_filename", "<unknown>")
@@ -119,8 +144,11 @@ class FunctionWatch:
             location=where,
             origin="script" if is_user_file(path) or path.startswith("<") else "library",
         )
-        use = FunctionUse(cls, subject)
-        frame = user_frame(3)
+        use = FunctionUse(cls, subject, forward_at=definition(cls.forward))
+        if cls.backward is not Function.backward:
+            use.backward_at = definition(cls.backward)
+            use.returns = _places_of_returns(cls, use.backward_at)
+        frame = user_frame(6)
         if frame is not None:
             use.call_site = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
         self.uses[cls] = use
@@ -145,8 +173,9 @@ class FunctionWatch:
                     backward_seconds=use.backward_seconds,
                     share_of_step=self._clock.share(use.forward_seconds + use.backward_seconds),
                     call_site=use.call_site,
-                    forward_at=definition(use.function.forward),
-                    backward_at=definition(use.function.backward) if _has_backward(use.function) else None,
+                    forward_at=use.forward_at,
+                    backward_at=use.backward_at,
+                    returns=use.returns,
                     gradient_calls_since=(
                         self._clock.gradients - use.gradients_before if use.gradients_before is not None else 0
                     ),

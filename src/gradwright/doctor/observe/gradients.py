@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
@@ -55,13 +56,20 @@ class Site:
 class GradientWatch:
     """Stands in for ``torch.autograd.backward`` and ``torch.autograd.grad`` while installed.
 
-    ``before_backward(subject)`` is called ahead of each backward, so that others can look at ``.grad`` there.
+    ``before_backward(subject)`` is called ahead of each backward, so that others can look at ``.grad`` there;
+    ``pulse`` before each call, outside of what is guarded: it may stop the script.
     """
 
     def __init__(
-        self, clock: Clock, on_new: Callable[[Subject], None], before_backward: Callable[[Subject], None]
+        self,
+        clock: Clock,
+        on_new: Callable[[Subject], None],
+        before_backward: Callable[[Subject], None],
+        pulse: Callable[[], None],
+        on_fault: OnFault,
     ) -> None:
-        self._clock, self._on_new, self._before = clock, on_new, before_backward
+        self._clock, self._on_new, self._before, self._pulse = clock, on_new, before_backward, pulse
+        self._before_call = guarded(self._look, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
         self._restore: list[Callable[[], None]] = []
 
@@ -81,13 +89,10 @@ class GradientWatch:
         def call(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
-            site = self._site(api)
+            site = self._before_call(api, args, kwargs)
+            self._pulse()
             if site is None:
                 return original(*args, **kwargs)
-            self._clock.saw_gradient()
-            self._look_at(site, args, kwargs)
-            if api == "backward":
-                self._before(site.subject)
             started = time.perf_counter()
             try:
                 return original(*args, **kwargs)
@@ -99,8 +104,17 @@ class GradientWatch:
 
         return call
 
+    def _look(self, api: Api, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Site | None:
+        site = self._site(api)
+        if site is not None:
+            self._clock.saw_gradient()
+            self._look_at(site, args, kwargs)
+            if api == "backward":
+                self._before(site.subject)
+        return site
+
     def _site(self, api: Api) -> Site | None:
-        frame = user_frame(3)
+        frame = user_frame(5)
         if frame is None:
             return None
         key = (frame.f_code, frame.f_lasti)

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
@@ -64,16 +65,18 @@ class OptimizerUse:
 class OptimizerWatch:
     """Listens to every optimizer through torch's own global hooks."""
 
-    def __init__(self, clock: Clock, on_new: Callable[[Subject], None], after_step: Callable[[], None]) -> None:
-        self._clock, self._on_new, self._done = clock, on_new, after_step
+    def __init__(
+        self, clock: Clock, on_new: Callable[[Subject], None], pulse: Callable[[], None], on_fault: OnFault
+    ) -> None:
+        self._clock, self._on_new, self._pulse, self._on_fault = clock, on_new, pulse, on_fault
         self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
         self._all: list[OptimizerUse] = []
         self._handles: list[Any] = []
 
     def install(self) -> None:
         self._handles = [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
+            register_optimizer_step_pre_hook(guarded(self._before_step, self._on_fault)),
+            register_optimizer_step_post_hook(guarded(self._after_step, self._on_fault)),
         ]
 
     def remove(self) -> None:
@@ -111,10 +114,10 @@ class OptimizerWatch:
                 if grad is not None and grad.layout is torch.strided and len(use.remembered) < _SAMPLE:
                     use.remembered.append(Remembered(parameter, weakref.ref(grad), grad._version))
         self._clock.steps = max(self._clock.steps, use.steps)
-        self._done()
+        self._pulse()
 
     def _meet(self, optimizer: Optimizer) -> OptimizerUse:
-        frame = user_frame(4)
+        frame = user_frame(5)
         name = type(optimizer).__name__
         if frame is None:
             frame = user_frame(1)

@@ -41,10 +41,11 @@ class Watch:
         self.store = SpecimenStore(max_bytes)
         self._flushed = 0.0
         self._pulses = 0
+        self._faulty = False
         self._more: list[Callable[[], list[Fact]]] = []
-        self.functions = FunctionWatch(clock, self.store, self._meet)
-        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse)
-        self.gradients = GradientWatch(clock, self._meet, self._before_backward)
+        self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
+        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault)
+        self.gradients = GradientWatch(clock, self._meet, self.optimizers.before_backward, self._pulse, self._fault)
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
     def __enter__(self) -> Watch:
@@ -79,12 +80,15 @@ class Watch:
     def _meet(self, subject: Subject) -> None:
         self._journal.add(subject)
 
-    def _before_backward(self, site: Subject) -> None:
-        self.optimizers.before_backward(site)
-        self._pulse()
+    def _fault(self, text: str) -> None:
+        """Something of ours failed inside the script: the script goes on, and it is said, once."""
+        if not self._faulty:
+            self._faulty = True
+            self._journal.add(NotExamined("part of what the script did", "the watching failed on it; see below"))
+            self._journal.progress("failed", text)
 
     def _pulse(self) -> None:
-        """Often called: write down what is known, each time at first and every so often later; stop when it is enough."""
+        """Often called: write down what is known, always at first and every so often later; stop when it is enough."""
         self._pulses += 1
         if self._pulses <= _FIRST_PULSES or time.perf_counter() - self._flushed > _FLUSH_SECONDS:
             self.flush()

@@ -118,12 +118,22 @@ def _contract(use: FunctionUse, kept: Kept, limits: Limits) -> Iterator[Fact | N
                 subject=subject,
                 phase=mutation.phase,
                 what=mutation.what,
-                name=mutation.name,
+                name=_cotangent_name(use, mutation) if mutation.what == "cotangent" else mutation.name,
                 declared=mutation.declared,
                 specimen=kept.about.id,
             )
     else:
         yield NotExamined(f"whether {use.subject.name} changes its inputs", mutations.why)
+
+
+def _cotangent_name(use: FunctionUse, mutation: check.Mutation) -> str:
+    """As the backward's signature calls it."""
+    try:
+        parameters = list(inspect.signature(use.function.backward).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return mutation.name
+    plain = [item.name for item in parameters if item.kind is not inspect.Parameter.VAR_POSITIONAL]
+    return plain[mutation.index] if 0 <= mutation.index < len(plain) else mutation.name
 
 
 def _values(use: FunctionUse, specimens: list[Kept], limits: Limits) -> Iterator[Fact | NotExamined]:

@@ -8,6 +8,7 @@ again) and on their neighbours, and no faulty twin of the candidate slipped thro
 from __future__ import annotations
 
 import ast
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from gradwright.doctor.prove.specimens import (
     VALUES,
     cut,
     describe,
+    is_real_tensor,
     lengths,
     longest_axis,
     same_length,
@@ -104,6 +106,8 @@ class _Attempt:
             self._excused = self._untouched(candidate)
             if wrong := self._judge(candidate, judged):
                 return wrong
+            if not self._wrong_before(judged) - self._excused:
+                return "it mends nothing: every gradient that was wrong is as it was"
         rejected = self._reject_mutants(harness, candidate)
         if isinstance(rejected, str):
             return rejected
@@ -145,6 +149,15 @@ class _Attempt:
                 (same if equal else changed).add(index)
         return frozenset(same - changed)
 
+    def _wrong_before(self, specimens: Sequence[Specimen]) -> frozenset[int]:
+        """Inputs whose gradient the original has wrong."""
+        return frozenset(
+            verdict.index
+            for args, wanted in specimens
+            for verdict in judge_values(self._original, args, wanted, deadline=self._deadline)
+            if verdict.verdict == "wrong"
+        )
+
     def _judge(self, candidate: Any, specimens: Sequence[Specimen]) -> str:
         """The first wanted gradient that is not right, in words; "" if there is none."""
         for args, wanted in specimens:
@@ -182,7 +195,13 @@ class _Attempt:
             return True
         return self._expect == "right" and bool(self._judge(twin, self._small))
 
-    @property
+    @functools.cached_property
     def _small(self) -> list[Specimen]:
-        return [(cut(args, same_length, lengths(args, same_length, longest_axis(args))), wanted)
-                for args, wanted in self._specimens]  # fmt: skip
+        """The specimens cut, every real input wanted if the original bears that: no gradient is left unseen."""
+        result = []
+        for args, wanted in self._specimens:
+            small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
+            every = tuple(is_real_tensor(value) for value in args)
+            bears = not run(self._original, Trial(small, every)).raised
+            result.append((small, every if bears else wanted))
+        return result

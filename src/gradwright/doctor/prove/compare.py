@@ -95,16 +95,17 @@ def _numbers(original: torch.Tensor, reference: torch.Tensor, candidate: torch.T
     return Difference(float(apart.max()) / scale, of_all / scale)
 
 
-def equal(one: Outcome, other: Outcome) -> bool:
-    """The same numbers, bit by bit, but for the sign of zero and of NaN."""
-
-    def values(outcome: Outcome) -> list[Any]:
-        return [outcome.raised, *outcome.outputs, *outcome.gradients, *(outcome.second or ())]
-
-    mine, theirs = values(one), values(other)
-    if len(mine) != len(theirs) or one.changed != other.changed or (one.second is None) != (other.second is None):
+def equal(original: Outcome, one: Outcome, other: Outcome) -> bool:
+    """The same numbers, bit by bit, but for the sign of zero and of NaN, wherever the original has a number."""
+    if one.raised != other.raised or one.changed != other.changed:
         return False
-    return all(_same(a, b) for a, b in zip(mine, theirs, strict=True))
+    second = original.second or ()
+    if second and (len(one.second or ()) != len(second) or len(other.second or ()) != len(second)):
+        return False
+    asked = [index for index, value in enumerate(second) if value is not None]
+    mine = [*one.outputs, *one.gradients, *((one.second or [])[index] for index in asked)]
+    theirs = [*other.outputs, *other.gradients, *((other.second or [])[index] for index in asked)]
+    return len(mine) == len(theirs) and all(_same(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -41,7 +41,6 @@ FAULTY_RESULTS = (
     "(_).detach()",
     "(_).abs()",
     "(_).mean() + 0 * (_)",
-    "(_).double()",
     "(_).half()",
     "(_)[:1]",
 )

@@ -64,8 +64,8 @@ def compare_speed(
         whole = all(a.shape == b.shape for a, b in zip(tensors(small), tensors(args), strict=True))
         if work and spent * size / work > budget:
             break
-        before = measure(original, small, wanted)
-        after = measure(candidate, small, wanted)
+        before = measure(original, small, wanted, phase)
+        after = measure(candidate, small, wanted, phase)
         if before is None or after is None:
             return best
         work, spent = max(size, 1), before.forward + before.backward + after.forward + after.backward
@@ -77,13 +77,13 @@ def compare_speed(
     full = sum(tensor.numel() for tensor in tensors(args))
     left = deadline - time.monotonic()
     if seconds is not None and work and 2 * beside * full / work < 0.5 * left:
-        after = measure(candidate, args, wanted)
+        after = measure(candidate, args, wanted, phase)
         return Timing(seconds, after.of(phase), describe(args)) if after else best
     return best
 
 
-def measure(function: Any, args: Args, wanted: tuple[bool, ...]) -> Seconds | None:
-    """Median seconds of forward and backward; one run where that takes long. None if it raises."""
+def measure(function: Any, args: Args, wanted: tuple[bool, ...], phase: str) -> Seconds | None:
+    """Median seconds; one run where that takes long, and no backward for "forward". None if it raises."""
     forward: list[float] = []
     backward: list[float] = []
     quiet = io.StringIO()
@@ -92,7 +92,7 @@ def measure(function: Any, args: Args, wanted: tuple[bool, ...]) -> Seconds | No
         started = time.perf_counter()
         try:
             while len(forward) < 5 and (not forward or time.perf_counter() - started < ENOUGH_SECONDS):
-                seconds = _once(function, args, wanted)
+                seconds = _once(function, args, wanted, phase)
                 forward.append(seconds.forward)
                 backward.append(seconds.backward)
         except Exception:  # it is someone else's code
@@ -100,7 +100,7 @@ def measure(function: Any, args: Args, wanted: tuple[bool, ...]) -> Seconds | No
     return Seconds(statistics.median(forward), statistics.median(backward))
 
 
-def _once(function: Any, args: Args, wanted: tuple[bool, ...]) -> Seconds:
+def _once(function: Any, args: Args, wanted: tuple[bool, ...], phase: str) -> Seconds:
     mine = [own_copy(value, False) for value in args]
     leaves = [
         value.requires_grad_() for value, want in zip(mine, wanted, strict=True) if want and torch.is_tensor(value)
@@ -110,7 +110,7 @@ def _once(function: Any, args: Args, wanted: tuple[bool, ...]) -> Seconds:
     middle = time.perf_counter()
     outputs = returned if isinstance(returned, tuple) else (returned,)
     roots = [value for value in outputs if torch.is_tensor(value) and value.requires_grad]
-    if not leaves or not roots:
+    if phase == "forward" or not leaves or not roots:
         return Seconds(middle - start, 0.0)
     cotangents = [torch.ones_like(root) for root in roots]
     before = time.perf_counter()

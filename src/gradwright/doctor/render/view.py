@@ -19,7 +19,7 @@ from gradwright.doctor.render.wording import (
     uncalled,
     unexamined_reason,
 )
-from gradwright.doctor.session.facts import FunctionCalls, LoopShape
+from gradwright.doctor.session.facts import FunctionCalls, LoopShape, ScriptDied
 from gradwright.doctor.session.model import Finding, Proof, Report, Severity
 from gradwright.doctor.session.place import Location
 
@@ -87,7 +87,8 @@ class View:
 def view(report: Report) -> View:
     """Cost: linear in the report, but for one walk over the facts per Function."""
     death = report.script.exception
-    told = death is None or any(finding.location == death.location for finding in report.findings)
+    died = {fact.id for fact in report.of(ScriptDied)}
+    told = death is None or any(died & set(finding.evidence) for finding in report.findings)
     unexamined = _unexamined(report)
     rows = _rows(report)
     seen: set[str] = set()

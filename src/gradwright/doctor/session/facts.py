@@ -33,7 +33,8 @@ class FunctionCalls(Fact):
 
     ``share_of_step`` is the share of the watched time (from the first gradient work to the last) spent in it;
     ``gradient_calls_since``: calls of ``backward`` or ``autograd.grad`` since its first tracked call. ``call_site`` is
-    that of the first call; ``forward_at`` and ``backward_at`` are the definitions.
+    that of the first call; ``forward_at`` and ``backward_at`` are the definitions; ``returns`` are the places of the
+    values that the backward returns, if it has a single ``return``.
     """
 
     forward_calls: int
@@ -45,6 +46,7 @@ class FunctionCalls(Fact):
     call_site: Location | None = None
     forward_at: Location | None = None
     backward_at: Location | None = None
+    returns: tuple[Location, ...] = ()
     gradient_calls_since: int = 0
 
 

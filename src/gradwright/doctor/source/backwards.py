@@ -193,7 +193,6 @@ class References:
     def _strings(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                self.names[node.value] += 1
                 self.attributes[node.value] += 1
                 self.fed[node.value] += 1
 

@@ -45,7 +45,8 @@ _METHODS = {
 }  # fmt: skip
 
 # A function that holds one of these sees the frame's own view of its variables: none may be taken beside it.
-OWN_VARIABLES = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
+FRAMES = {"_getframe", "currentframe"}
+OWN_VARIABLES = {"locals", "vars", "dir", "eval", "exec", *FRAMES}
 
 _FRAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

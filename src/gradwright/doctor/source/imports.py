@@ -111,18 +111,20 @@ class _WatchedLoader(SourceFileLoader):
         code, self._code = self._code, None
         return code or self._watched.compile(self.get_data(path), path)
 
-    def exec_module(self, module: ModuleType) -> None:
-        code = self._code = self._code or self.get_code(module.__name__)
-        hand_hook(module, code, self._watched.hook_name)
-        super().exec_module(module)
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        # Not in exec_module: a frame of ours there would stand in the traceback of whatever the module raises.
+        module = ModuleType(spec.name)
+        if self._code is not None:
+            hand_hook(module, self._code, self._watched.hook_name)
+        return module
 
 
 def hand_hook(module: ModuleType, code: CodeType, hook_name: str = HOOK_NAME) -> None:
     """Give a module whose loops are watched the hook among its own globals, if there is one in ``builtins``.
 
-    NOTE [hook among globals]: torch.compile inlines a watched loop's function, hook and all (which says at once that it
-    is being compiled). It can do so with an object of the module's; anything foreign in ``builtins`` it refuses. The one
-    in ``builtins`` stays for code that is run with other globals.
+    NOTE [hook among globals]: torch.compile inlines a watched loop's function, hook and all (which says at once that
+    it is being compiled). It can do so with an object of the module's; anything foreign in ``builtins`` it refuses.
+    The one in ``builtins`` stays for code that is run with other globals.
     """
     hook = getattr(builtins, hook_name, None)
     if hook is not None and _names(code, hook_name):

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from gradwright.doctor.source.effects import (
+    FRAMES,
     OWN_VARIABLES,
     own_nodes,
     suspends,
@@ -97,6 +98,7 @@ class _Finder:
         self.function_classes = function_classes(file.tree, self.origins)
         self.scopes: dict[ast.AST, Scope] = {}
         self.looks: dict[ast.AST, bool] = {}
+        self.frames = any(name in file.text for name in FRAMES)
         self.sites: list[LoopSite] = []
 
     def run(self) -> list[LoopSite]:
@@ -161,7 +163,8 @@ class _Finder:
         function = place.chain[-1]
         if function not in self.looks:
             reached = {self.origins.names.get(read, read).rsplit(".", 1)[-1] for read in around.reads}
-            reached |= {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+            if self.frames:
+                reached |= {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)} & FRAMES
             self.looks[function] = not OWN_VARIABLES.isdisjoint(reached)
         return self.looks[function]
 

@@ -12,8 +12,8 @@ When it is fine
     `register_hook` or to a `Function`, listed in `__all__`) is not reported.
 
 The fix
-    Put the two into a `torch.autograd.Function`, as static methods `forward(ctx, ...)` and `backward(ctx, ...)`, and use
-    it through its `apply`. Delete the function if autograd's own gradient is what you want.
+    Put the two into a `torch.autograd.Function`, as static methods `forward(ctx, ...)` and `backward(ctx, ...)`, and
+    use it through its `apply`. Delete the function if autograd's own gradient is what you want.
 
 References
     The PyTorch note "Extending PyTorch", on `autograd.Function`.

@@ -22,7 +22,7 @@ References
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import BuiltinAsTensor, PlainBackward
+from gradwright.doctor.session.facts import BuiltinAsTensor, PlainBackward, ScriptDied
 from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule("GW206", "builtin-used-as-tensor", "error", needs=(BuiltinAsTensor, PlainBackward))
@@ -37,6 +37,12 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         lines = sorted({use.location.line for use in found})
         again = f" (also on line {', '.join(map(str, lines[1:]))})" if len(lines) > 1 else ""
         save = "save the tensor in the forward with ctx.save_for_backward and unpack ctx.saved_tensors here"
+        lines_met = {(use.location.path, use.location.line) for use in found}
+        met = [
+            death.id
+            for death in facts.all(ScriptDied)
+            if death.location is not None and (death.location.path, death.location.line) in lines_met
+        ]
         yield RULE.finding(
             subject,
             at=found[0].location,
@@ -44,5 +50,5 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             why=f"Neither {subject.name} nor anything around it gives the name {builtin} a value, so Python finds its "
             f"own {builtin}, and the line raises an error as soon as it runs.",
             hints=[save if backward else "pass the tensor as a parameter, and give it another name"],
-            evidence=[use.id for use in found],
+            evidence=[*(use.id for use in found), *met],
         )

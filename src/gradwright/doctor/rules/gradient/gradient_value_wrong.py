@@ -41,7 +41,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         worst = max(verdicts, key=lambda verdict: verdict.error)
         yield RULE.finding(
             subject,
-            at=_place(subject, facts),
+            at=_place(subject, facts, worst.input_index),
             message=f"{_owner(subject)} returns {_what(worst)}",
             why=_why(worst, len(verdicts)),
             hints=_hints(worst),
@@ -53,8 +53,13 @@ def _owner(subject: Subject) -> str:
     return f"{subject.name}.backward" if subject.kind == "function" else f"the gradient of {subject.name}"
 
 
-def _place(subject: Subject, facts: Facts) -> Location:
-    return next((calls.backward_at for calls in facts.of(FunctionCalls) if calls.backward_at), subject.location)
+def _place(subject: Subject, facts: Facts, index: int) -> Location:
+    """What is returned for this input; the whole backward where that can't be told."""
+    for calls in facts.of(FunctionCalls):
+        if index < len(calls.returns):
+            return calls.returns[index]
+        return calls.backward_at or subject.location
+    return subject.location
 
 
 def _what(verdict: GradientVerdict) -> str:

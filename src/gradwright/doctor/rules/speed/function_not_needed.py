@@ -20,7 +20,7 @@ References
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import DeclaredSurrogate, GradientVerdict, LoopShape, PlainTwin
+from gradwright.doctor.session.facts import DeclaredSurrogate, GradientVerdict, LoopShape, Mutated, PlainTwin
 from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule("GW303", "function-not-needed", "info", needs=(PlainTwin, GradientVerdict))
@@ -29,8 +29,8 @@ RULE = Rule("GW303", "function-not-needed", "info", needs=(PlainTwin, GradientVe
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     verdicts = list(facts.of(GradientVerdict))
     right = bool(verdicts) and all(verdict.verdict == "right" for verdict in verdicts)
-    loops = any(True for _ in facts.of(LoopShape))
-    if not right or loops or any(True for _ in facts.of(DeclaredSurrogate)):
+    other = any(True for kind in (LoopShape, DeclaredSurrogate, Mutated) for _ in facts.of(kind))
+    if not right or other:
         return
     for twin in facts.of(PlainTwin):
         as_fast = twin.plain_seconds <= twin.function_seconds
