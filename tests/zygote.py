@@ -14,6 +14,8 @@ def serve() -> None:
     import torch
 
     torch.set_num_threads(1)  # a pool of threads would not survive the fork
+    import torch._dynamo  # every optimizer imports it: two seconds
+
     import gradwright.check
     import gradwright.doctor.examination
     import gradwright.doctor.patient

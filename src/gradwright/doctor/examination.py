@@ -50,7 +50,8 @@ def examine(
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
-    from gradwright.doctor.probe.functions import Limits, probe_function
+    from gradwright.doctor.probe.attempts import Limits
+    from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
 
     share = watch.clock.share
@@ -144,7 +145,7 @@ def treat(journal: Journal, watch: Watch, seconds: float) -> None:
 def _treat_one(
     finding: Finding, evidence: Sequence[Fact], report: Report, use: FunctionUse, watch: Watch, until: float
 ) -> tuple[list[Candidate], Fix | None]:
-    from gradwright.doctor.probe.functions import Limits, attempt
+    from gradwright.doctor.probe.attempts import Limits, attempt
     from gradwright.doctor.prove import prove
     from gradwright.doctor.rewrite import propose
 

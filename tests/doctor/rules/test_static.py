@@ -29,7 +29,8 @@ def findings(path: Path) -> list[Finding]:
 
 
 def of(subject: Subject, *facts: Fact) -> list[Finding]:
-    return [finding for finding in judge([subject, CALL], facts) if finding.subject == subject.name]
+    subjects = dict.fromkeys((subject, CALL))
+    return [finding for finding in judge(subjects, facts) if finding.subject == subject.name]
 
 
 def plain(name: str = "square_backward") -> Subject:
@@ -109,7 +110,10 @@ def use(builtin: str, line: int) -> BuiltinAsTensor:
 
 def test_uses_of_one_builtin_make_one_finding():
     found = of(
-        Subject(id="plain", kind="callable", name="f", location=HERE), use("input", 3), use("input", 5), use("id", 6)
+        Subject(id="plain", kind="plain_function", name="f", location=HERE),
+        use("input", 3),
+        use("input", 5),
+        use("id", 6),
     )
     assert [(finding.location.line, finding.evidence) for finding in found] == [(3, ("b3", "b5")), (6, ("b6",))]
     assert "also on line 5" in found[0].message
@@ -117,7 +121,7 @@ def test_uses_of_one_builtin_make_one_finding():
 
 
 def test_in_a_backward_the_way_is_to_save_the_tensor():
-    (finding,) = of(Subject(id="plain", kind="callable", name="A.backward", location=HERE), use("input", 3))
+    (finding,) = of(Subject(id="plain", kind="plain_function", name="A.backward", location=HERE), use("input", 3))
     assert "save_for_backward" in finding.hints[0]
 
 
@@ -126,7 +130,7 @@ def test_in_a_backward_the_way_is_to_save_the_tensor():
 PAIR = MaskPair(
     id="m", subject="plain", mask="near", complement="far", compared="error", location=HERE, function="Huber.forward"
 )
-HUBER = Subject(id="plain", kind="callable", name="Huber.forward", location=HERE)
+HUBER = Subject(id="plain", kind="plain_function", name="Huber.forward", location=HERE)
 
 
 def test_masks_are_told_without_a_run():

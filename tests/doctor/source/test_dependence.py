@@ -235,6 +235,11 @@ def test_no_dependence_is_made_up(text: str):
     assert carried_dependence(textwrap.dedent(text).strip()) == ""
 
 
+def test_code_too_deep_for_recursion_has_none_that_is_evident():
+    chain = "for i in range(n):\n if x[i] == 0: y = 0\n" + "".join(f" elif x[i] == {k}: y = {k}\n" for k in range(900))
+    assert carried_dependence(chain) == ""
+
+
 def test_text_as_it_stands_in_a_file_is_understood():
     segment = "for i in range(1, n):\n            y[i] = y[i - 1] + x[i]\n        else:\n            pass"
     assert carried_dependence(segment) == "y[i] needs y[i - 1], written by an earlier iteration"

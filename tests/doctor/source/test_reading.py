@@ -221,7 +221,7 @@ def test_the_fact_goes_to_the_plain_backwards_own_subject_or_to_a_plain_function
     kinds = {subject.id: subject.kind for subject in subjects}
     assert [kinds[fact.subject] for fact in found if isinstance(fact, BuiltinAsTensor)] == [
         "plain_backward",
-        "callable",
+        "plain_function",
     ]
     assert len(subjects) == 2
 
@@ -388,6 +388,12 @@ def test_right_losses_are_left_alone(text: str):
 @pytest.mark.parametrize("text", ["", "\ufeff", "x = 1\n", "def f(): pass\n", "class A: pass\n", "lambda: 0\n"])
 def test_files_without_anything_have_no_facts(text: str):
     assert facts(text) == ([], [])
+
+
+def test_code_too_deep_for_recursion_costs_only_its_own_facts():
+    deep = " + ".join(["x"] * 900)
+    found = facts(f"def f(x):\n    m = x < 1\n    return (m * ({deep}) + (1 - x) * ({deep}), x * input)\n")[1]
+    assert [type(fact) for fact in found][:1] == [BuiltinAsTensor]
 
 
 def test_columns_are_characters():

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from gradwright import check
+from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
-from gradwright.doctor.probe.functions import Limits, attempt, fresh
-from gradwright.doctor.probe.shrink import describe
+from gradwright.doctor.probe.shrink import describe, fresh
 from gradwright.doctor.probe.tracing import distinct_bytes, trace
 from gradwright.doctor.probe.verdicts import verdict_facts
 from gradwright.doctor.session.facts import Fact

@@ -6,7 +6,6 @@ import inspect
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -15,8 +14,10 @@ from torch import Tensor
 from gradwright import check
 from gradwright.check.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
+from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
-from gradwright.doctor.probe.shrink import describe, elements, shrink
+from gradwright.doctor.probe.shrink import describe, elements, fresh
+from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
 from gradwright.doctor.probe.verdicts import verdict_facts
 from gradwright.doctor.session.facts import (
@@ -26,23 +27,10 @@ from gradwright.doctor.session.facts import (
     PlainTwin,
 )
 from gradwright.doctor.session.model import NotExamined
-from gradwright.ground.forked import CAN_FORK, Outcome, in_child
-from gradwright.ground.tensors import copy_with_layout, map_tensors
 
 T = TypeVar("T")
 
-# A value check calls the forward some hundred times: what takes longer than this a call is shrunk first.
-_SLOW_CALL = 0.02
-_SMALL, _SMALLER = 12, 6
 _COLLECTIVES = ("torch.distributed", "dist.", "all_reduce", "all_gather", "broadcast(")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Of one subject: seconds for each kind of trial, bytes of memory beyond the script's own."""
-
-    seconds: float = 6.0
-    memory_bytes: int = 4 << 30
 
 
 def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits
@@ -57,19 +45,10 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     if any(word in _text_of(use.function) for word in _COLLECTIVES):
         yield NotExamined(f"the gradient of {name}", "it talks to other processes, so it is not replayed")
         return
-    yield from _contract(use, tracked[0], limits)
-    yield from _values(use, tracked, limits)
-    yield from _costs(use, tracked, share, limits)
-
-
-def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
-    """In a forked child where there is fork and no CUDA context; in this process, within no limit, otherwise."""
-    if CAN_FORK and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own
-        return in_child(work, seconds=limits.seconds, memory_bytes=limits.memory_bytes)
-    try:
-        return Outcome("returned", work())
-    except Exception as error:
-        return Outcome("raised", why=f"{type(error).__name__}: {error}")
+    chosen = [sizes(use, kept, limits) for kept in tracked]
+    yield from _contract(use, tracked[0], chosen[0], limits)
+    yield from _values(use, tracked, chosen, limits)
+    yield from _costs(use, tracked[0], chosen[0], share, limits)
 
 
 def _text_of(function: type[Any]) -> str:
@@ -79,33 +58,9 @@ def _text_of(function: type[Any]) -> str:
         return ""
 
 
-def _seconds_per_call(use: FunctionUse) -> float:
-    return use.forward_seconds / max(1, use.forward_calls) + use.backward_seconds / max(1, use.backward_calls)
-
-
-def _trial_args(use: FunctionUse, kept: Kept, limit: int = _SMALL) -> tuple[Any, ...]:
-    """The specimen itself, or a smaller neighbour of it that the function takes as well."""
-    if _seconds_per_call(use) <= _SLOW_CALL:
-        return kept.args
-    small = shrink(kept.args, limit)
-    tried = attempt(lambda: bool(_forward_runs(use.function, small, kept.wanted)), Limits(2.0))
-    return small if tried.value else kept.args
-
-
-def _forward_runs(function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]) -> bool:
-    run_forward(function, fresh(args), wanted)
-    return True
-
-
-def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(
-        map_tensors(arg, lambda tensor: copy_with_layout(tensor).requires_grad_(tensor.requires_grad)) for arg in args
-    )
-
-
-def _contract(use: FunctionUse, kept: Kept, limits: Limits) -> Iterator[Fact | NotExamined]:
+def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
     subject = use.subject.id
-    args = _trial_args(use, kept)
+    args = chosen.values
     count = attempt(lambda: check.count_gradients(use.function, args, kept.wanted), limits)
     if count.value is not None:
         expected, returned = count.value
@@ -136,10 +91,11 @@ def _cotangent_name(use: FunctionUse, mutation: check.Mutation) -> str:
     return plain[mutation.index] if 0 <= mutation.index < len(plain) else mutation.name
 
 
-def _values(use: FunctionUse, specimens: list[Kept], limits: Limits) -> Iterator[Fact | NotExamined]:
+def _values(use: FunctionUse, specimens: list[Kept], chosen: list[Sizes], limits: Limits
+            ) -> Iterator[Fact | NotExamined]:  # fmt: skip
     subject = use.subject.id
-    for kept in specimens:
-        args = _trial_args(use, kept)
+    for kept, size in zip(specimens, chosen, strict=True):
+        args = size.values
         work = _value_work(use, args, kept, limits)
         judged = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
         if judged.how != "returned":
@@ -164,33 +120,31 @@ def _used_outputs(kept: Kept) -> tuple[bool, ...] | None:
     return tuple(item is not None and bool(torch.any(item != 0)) for item in kept.cotangents)
 
 
-def _costs(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits
+def _costs(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float], limits: Limits
            ) -> Iterator[Fact | NotExamined]:  # fmt: skip
-    kept = specimens[0]
-    args = _trial_args(use, kept)
-    full = args is kept.args
-    traced = attempt(lambda: _trace_both(use, kept, args, full, share), limits)
+    traced = attempt(lambda: _trace_both(use, kept, chosen, share), limits)
     if traced.how != "returned" or traced.value is None:
         yield NotExamined(f"the cost of {use.subject.name} per line", traced.why)
         return
     yield from traced.value
-    if full and use.subject.origin != "library":
+    if chosen.smaller is None and use.subject.origin != "library":
         twin = attempt(lambda: _beside_plain(use, kept), limits)
         if twin.how == "returned" and twin.value is not None:
             yield twin.value
 
 
-def _trace_both(use: FunctionUse, kept: Kept, args: tuple[Any, ...], full: bool, share: Callable[[float], float]
+def _trace_both(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float]
                 ) -> list[Fact]:  # fmt: skip
+    args = chosen.traced
     forward, backward, bytes_forward, bytes_backward = _traces(use.function, args, kept.wanted)
-    smaller = None if full else _traces(use.function, shrink(kept.args, _SMALLER), kept.wanted)[:2]
+    smaller = None if chosen.smaller is None else _traces(use.function, chosen.smaller, kept.wanted)[:2]
     facts: list[Fact] = []
     for number, (found, minimum) in enumerate(((forward, bytes_forward), (backward, bytes_backward))):
         calls = use.backward_calls if number else use.forward_calls
         total = use.backward_seconds if number else use.forward_seconds
         operations = None
-        if smaller is not None:
-            few = (elements(shrink(kept.args, _SMALLER)), smaller[number].operations)
+        if smaller is not None and chosen.smaller is not None:
+            few = (elements(chosen.smaller), smaller[number].operations)
             operations = extrapolate(few, (elements(args), found.operations), elements(kept.args))
         measured = Measured(
             subject=use.subject.id,

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact, source_of
-from gradwright.doctor.probe.functions import Limits, attempt, fresh
-from gradwright.doctor.probe.shrink import describe
+from gradwright.doctor.probe.shrink import describe, fresh
 from gradwright.doctor.probe.tracing import trace
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined

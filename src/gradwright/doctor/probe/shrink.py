@@ -45,3 +45,10 @@ def describe(args: tuple[Any, ...]) -> str:
 
 def elements(args: tuple[Any, ...]) -> int:
     return max((tensor.numel() for tensor in tensors_in(args)), default=0)
+
+
+def fresh(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the tensors, layout and ``requires_grad`` kept; everything else is handed on."""
+    return tuple(
+        map_tensors(arg, lambda tensor: copy_with_layout(tensor).requires_grad_(tensor.requires_grad)) for arg in args
+    )

@@ -27,8 +27,11 @@ def carried_dependence(loop_source: str) -> str:
     loop = _parsed(loop_source)
     if loop is None:
         return ""
-    nest = Nest(loop)
-    return _through_arrays(nest) or _through_names(nest)
+    try:
+        nest = Nest(loop)
+        return _through_arrays(nest) or _through_names(nest)
+    except RecursionError:
+        return ""  # generated code
 
 
 def _parsed(source: str) -> Loop | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from gradwright.doctor.session.facts import BuiltinAsTensor, Fact, MaskPair, PlainBackward
 from gradwright.doctor.session.model import Subject, SubjectKind
@@ -13,18 +15,20 @@ from gradwright.doctor.source.masks import mismatched_masks
 from gradwright.doctor.source.shadowed import builtins_as_tensors
 from gradwright.doctor.source.statements import Placed
 
+T = TypeVar("T")
+
 
 def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> tuple[list[Subject], list[Fact]]:
     """Facts about the functions of the user's files, and those functions as subjects.
 
     ``relative`` makes paths as reports show them. A subject is a ``plain_backward`` if it is written as one, else a
-    ``callable``. Cost: about 0.1 s per thousand lines. Files too deep for recursion are passed over.
+    ``plain_function``. Cost: about 0.1 s per thousand lines. A file too deep for recursion is read in part.
     """
     files = list(files)
     reader = _Reader(relative)
     for file in files:
         reader.columns[file.path] = Columns(file.text)
-    for found in plain_backwards(files):
+    for found in _as_far_as_it_goes(plain_backwards(files)):
         subject = reader.subject(found.file, found.placed, "plain_backward")
         reader.facts.append(
             PlainBackward(
@@ -36,7 +40,7 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
             )
         )
     for file in files:
-        for use in builtins_as_tensors(file):
+        for use in _as_far_as_it_goes(builtins_as_tensors(file)):
             subject = reader.subject(file, use.placed)
             at = reader.location(file, use.node)
             reader.facts.append(
@@ -48,7 +52,7 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                     function=use.placed.qualname.replace("<locals>.", ""),
                 )
             )
-        for pair in mismatched_masks(file):
+        for pair in _as_far_as_it_goes(mismatched_masks(file)):
             subject = reader.subject(file, pair.placed)
             at = reader.location(file, pair.node)
             reader.facts.append(
@@ -63,6 +67,12 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                 )
             )
     return list(reader.subjects.values()), reader.facts
+
+
+def _as_far_as_it_goes(facts: Iterator[T]) -> Iterator[T]:
+    """What was read before an expression came that is deeper than Python's recursion limit (generated code)."""
+    with contextlib.suppress(RecursionError):
+        yield from facts
 
 
 class _Reader:
