@@ -1,4 +1,4 @@
-"""The results as Markdown tables: `python benchmarks/table.py` writes docs/benchmarks.md from benchmarks/results/*.json."""
+"""The results as Markdown tables: writes docs/benchmarks.md from benchmarks/results/*.json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def page() -> str:
         question = path.name.split(".")[0].replace("_", " ").capitalize() + "?"
         parts.append(
             f"## {question}\n\n{machine['date']}, {machine['device']}: {machine['cpu']}, {machine['cores']} cores, "
-            f"Python {machine['python']}, torch {machine['torch']}, allocator: {machine['allocator']}.\n\n{table(data)}\n"
+            f"Python {machine['python']}, torch {machine['torch']}, allocator: {machine['allocator']}.\n\n"
+            f"{table(data)}\n"
         )
     return "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Fixtures: run a script under the doctor, quickly (in a fork of a process that has torch loaded) or as a user would."""
+"""Fixtures: run a script under the doctor, quickly (in a fork of a process that has torch) or as a user would."""
 
 import json
 import os

@@ -17,7 +17,7 @@ CASES = sorted(path.name for path in (HERE / "cases").iterdir())
 
 
 def test_every_rule_has_a_case_and_every_case_a_rule():
-    assert CASES == [loaded.rule.code for loaded in all_rules()]
+    assert [loaded.rule.code for loaded in all_rules()] == CASES
 
 
 @pytest.mark.parametrize("code", CASES)

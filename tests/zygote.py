@@ -43,7 +43,7 @@ def be_patient(request: dict) -> None:
     from gradwright.doctor.patient import main
 
     sys.argv[:] = ["-c"]
-    sys.stdin = open(0, closefd=False)
+    sys.stdin = os.fdopen(0, closefd=False)
     code = 1
     try:
         code = main(request["journal"], request["options"])

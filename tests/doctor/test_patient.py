@@ -1,8 +1,11 @@
 """The script runs as `python train.py args` would run it, and nothing that it does loses what was known."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +45,8 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 ITSELF = """
 import os, sys, __main__
-for item in (__name__, __file__, __package__, __spec__, __doc__, sys.argv, os.getcwd(), sys.path[0], __main__.__dict__ is globals()):
+own = __main__.__dict__ is globals()
+for item in (__name__, __file__, __package__, __spec__, __doc__, sys.argv, os.getcwd(), sys.path[0], own):
     print(repr(item))
 print(sorted(name for name in globals() if name.startswith("__")))
 print(sys.stdin.read())
@@ -308,7 +312,7 @@ def test_the_doctor_names_what_it_did_not_see(run: Callable, script: Callable) -
     ran = run(
         script(
             WRONG
-            + "\nclass Unused(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x\n"
+            + "\nclass Unused(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        pass\n"
         )
     )
     assert "Unused" in [item.what for item in ran.report.not_examined]
@@ -322,3 +326,117 @@ def test_specimens_keep_to_their_bound_and_say_so(run: Callable, script: Callabl
     ran = run(script(WRONG.replace("ones(3", "ones(1000")), specimen_bytes=1000)
     assert len(ran.report.specimens) == 0
     assert any("bound" in item.why for item in ran.report.not_examined)
+
+
+def test_ctrl_c_ends_the_script_as_ever_and_what_is_known_is_told(script: Callable, tmp_path: Path) -> None:
+    script("import torch" + KILLED.replace("range(5)", "range(10**6)").replace("0.2", "0.01"))
+    words = [sys.executable, "-m", "gradwright", "diagnose", "train.py"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    deadline = time.monotonic() + 30
+    journal = ""
+    while '"steps": 5' not in journal and time.monotonic() < deadline:
+        time.sleep(0.05)
+        kept = process_journal(process.pid)
+        journal = kept.read_text() if kept else ""
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in stderr and "interrupted; the report follows" in stderr
+    assert "GW601" in stdout and "GW901" not in stdout
+    assert process.returncode == 1
+
+
+def process_journal(pid: int) -> Path | None:
+    """The journal of a running command, by the command line of its patient."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for child in children:
+        words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        found = [word for word in words if word.endswith(".jsonl")]
+        if found:
+            return Path(found[0])
+    return None
+
+
+def test_a_subject_that_never_ends_alone_is_given_up_and_named(run: Callable, script: Callable) -> None:
+    """In the script it ends; tried on other values it does not."""
+    ran = run(
+        script(
+            """
+            import torch
+
+            class Spin(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                    while float(x.sum()) != 3.0:
+                        pass
+                    return x * 2
+                @staticmethod
+                def backward(ctx, grad_output):
+                    return grad_output * 2
+
+            Spin.apply(torch.ones(3, requires_grad=True)).sum().backward()
+            """
+        ),
+        probe_seconds=12.0,
+    )
+    assert ran.report.script.exit_code == 0
+    assert ran.faults == []
+    assert any("had not ended" in item.why or "used up" in item.why for item in ran.report.not_examined)
+
+
+def test_memory_of_a_trial_is_bounded(run: Callable, script: Callable) -> None:
+    ran = run(
+        script(
+            """
+            import torch
+
+            class Hungry(torch.autograd.Function):
+                calls = 0
+                @staticmethod
+                def forward(ctx, x):
+                    Hungry.calls += 1
+                    if Hungry.calls > 1:
+                        torch.empty(1 << 36)
+                    return x * 2
+                @staticmethod
+                def backward(ctx, grad_output):
+                    return grad_output * 2
+
+            Hungry.apply(torch.ones(3, requires_grad=True)).sum().backward()
+            """
+        )
+    )
+    assert ran.report.script.exit_code == 0
+    assert ran.faults == []
+
+
+def test_a_fault_of_the_watching_never_becomes_the_scripts(
+    gradwright: Callable, script: Callable, tmp_path: Path
+) -> None:
+    """A tensor subclass that raises at whatever the watching asks of it."""
+    script(
+        """
+        import torch
+
+        class Shy(torch.Tensor):
+            @property
+            def shape(self):
+                raise RuntimeError("none of your business")
+
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return torch.ones(2)
+            @staticmethod
+            def backward(ctx, grad_output):
+                return None
+
+        x = torch.ones(2).as_subclass(Shy).requires_grad_()
+        Double.apply(x)
+        print("the script went on")
+        """
+    )
+    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path)
+    assert called.stdout == "the script went on\n"
+    assert called.code == 3
+    assert "none of your business" in called.stderr

@@ -8,6 +8,7 @@ wrong; right only where autograd agrees with the backward.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,6 +59,18 @@ class Point:
         trial.cotangents = self.trial.redrawn(self.trial.seed + 17)
         return Point(trial, trial.gradient(), None)
 
+    def with_cotangents(self, given: Sequence[torch.Tensor | None]) -> Point | None:
+        """The same point under these cotangents, one per output; ``None`` if there is nothing in them."""
+        trial = copy.copy(self.trial)
+        kept = [item for item, active in zip(given, self.trial.active, strict=True) if active]
+        pairs = list(zip(kept, self.trial.cotangents, strict=True))
+        trial.cotangents = [
+            torch.zeros_like(old) if new is None else new.to(old).reshape(old.shape) for new, old in pairs
+        ]
+        if not any(bool(item.any()) for item in trial.cotangents):
+            return None
+        return Point(trial, trial.gradient(), None, generator=torch.Generator().manual_seed(trial.seed + 103))
+
     # --- one direction -----------------------------------------------------------------------------------------------
 
     def random_direction(self, index: int) -> torch.Tensor:
@@ -90,6 +103,10 @@ class Point:
         apart = float((self.returned[index] - other).abs().max())
         largest = float(other.abs().max())
         return apart <= self.trial.precision.tolerance * largest + self.trial.noise(index)
+
+    def vanishes(self, index: int) -> bool:
+        """Is what the backward returned zero, but for rounding?"""
+        return self.agrees(index, torch.zeros_like(self.returned[index]))
 
     def weigh(self, index: int) -> Weighed:
         """See NOTE [who decides]."""

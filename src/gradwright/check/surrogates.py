@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch.overrides import TorchFunctionMode
 
 from gradwright.check.context import is_function
 from gradwright.check.evidence import Point
@@ -91,3 +94,52 @@ def jumps(point: Point, index: int) -> str:
         if any(float((a - b).abs().max()) > 1e-3 * float(a.abs().max()) for a, b in zip(above, below, strict=True)):
             return ", ".join(sorted(mode.seen))
     return ""
+
+
+def is_torn(point: Point, index: int) -> str:
+    """Does the forward jump at this very input, so that there is no derivative here? In words; "" if it does not.
+
+    A time of the first spike, out of zeros and ones. Few outputs that jump (a threshold met by chance) are no matter:
+    the others have a derivative. Cost: 4 calls.
+    """
+    trial = point.trial
+    direction = point.random_direction(index)
+    least, tiny = (1e-3, (1e-8, 1e-9)) if trial.precision is DOUBLE else (3e-2, (1e-4, 1e-5))
+    for hair in tiny:
+        jumped = torch.zeros(sum(value.numel() for value in trial.values), dtype=torch.bool)
+        here = torch.cat(trial.values)
+        for shift in (hair * direction, -hair * direction):
+            moved = trial.evaluate(index, shift)
+            if any(a.shape != b.shape for a, b in zip(moved, trial.values, strict=True)):
+                return ""
+            jumped |= (torch.cat(moved) - here).abs() > least * float(here.abs().max())
+        if int(jumped.sum()) <= 0.05 * jumped.numel():
+            return ""
+    return "the forward jumps at this very input, so there is no derivative to compare with"
+
+
+_FACTORISATIONS = {
+    "linalg_svd": "svd", "svd": "svd", "svd_lowrank": "svd", "linalg_eigh": "eigh", "linalg_eig": "eig",
+    "linalg_qr": "qr", "qr": "qr", "lobpcg": "lobpcg",
+}  # fmt: skip
+
+
+class _Factorising(TorchFunctionMode):
+    """Notes which matrix factorisations run: their factors are unique only up to a sign, a rotation, a basis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if known := _FACTORISATIONS.get(getattr(func, "__name__", "")):
+            self.seen.add(known)
+        return func(*args, **(kwargs or {}))
+
+
+def factorisations(point: Point) -> str:
+    """The matrix factorisations that the forward calls; "" if it calls none. Cost: 1 call."""
+    mode = _Factorising()
+    with mode:
+        point.trial.evaluate()
+    return ", ".join(sorted(mode.seen))

@@ -11,7 +11,14 @@ from gradwright.check.causes import Cause, fit
 from gradwright.check.context import input_names
 from gradwright.check.evidence import Point, Weighed
 from gradwright.check.oracles.differences import slope
-from gradwright.check.surrogates import is_identity, is_piecewise_constant, jumps, passes_rounding
+from gradwright.check.surrogates import (
+    factorisations,
+    is_identity,
+    is_piecewise_constant,
+    is_torn,
+    jumps,
+    passes_rounding,
+)
 from gradwright.check.trial import NotJudgeable, TimeUp, settle
 from gradwright.check.verdict import InputVerdict
 
@@ -30,14 +37,16 @@ def judge_values(
     seed: int = 0,
     deadline: float | None = None,
     outputs: Sequence[bool] | None = None,
+    received: Sequence[torch.Tensor | None] | None = None,
 ) -> tuple[InputVerdict, ...]:
     """Judge the gradient of ``subject`` with respect to each wanted input, at ``args``.
 
     ``subject``: a subclass of ``autograd.Function``, or any callable; ``args``: the positional arguments of one call
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
     ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
-    output tensor, which of them receive cotangents where the subject is used (``None``: all that can). Returns one
-    verdict per wanted input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
+    output tensor, which of them receive cotangents where the subject is used (``None``: all that can); ``received``:
+    those cotangents themselves, for subjects that only some cotangents make sense to. Returns one verdict per wanted
+    input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
     the reason.
 
     Shapes: any. Dtypes: judged in float64 where the subject takes it. Cost: about 10 calls of the subject, and 5 to 300
@@ -70,9 +79,8 @@ def judge_values(
     able = [index for index in asked if isinstance(args[index], torch.Tensor) and _differentiable(args[index])]
     try:
         if fit_inputs:
-            judge = _Judge(
-                Point.of(settle(subject, args, able, seed=seed, deadline=deadline, used=outputs)), args, labels
-            )
+            point = Point.of(settle(subject, args, able, seed=seed, deadline=deadline, used=outputs))
+            judge = _Judge(point, args, labels, received)
     except TimeUp:
         for index in fit_inputs:
             unknown(index, "time limit")
@@ -107,6 +115,8 @@ def _unfit(value: Any) -> str:
         return "empty"
     if not bool(torch.isfinite(value).all()):
         return "the input holds NaN or inf"
+    if float(value.abs().max()) > 1e150:
+        return "the input holds numbers whose squares overflow"
     return ""
 
 
@@ -119,8 +129,14 @@ def _told(error: Exception) -> str:
 class _Judge:
     """The verdicts at one point, with neighbouring points looked at where that one is a kink."""
 
-    def __init__(self, point: Point, args: Sequence[Any], labels: Sequence[str]) -> None:
-        self.point, self.args, self.labels = point, args, labels
+    def __init__(
+        self,
+        point: Point,
+        args: Sequence[Any],
+        labels: Sequence[str],
+        received: Sequence[torch.Tensor | None] | None = None,
+    ) -> None:
+        self.point, self.args, self.labels, self.received = point, args, labels, received
         self.neighbours: list[Point] = []
 
     @property
@@ -133,6 +149,10 @@ class _Judge:
         if not bool(torch.isfinite(point.returned[index]).all()):
             return self._verdict(index, "unknown", before, reason="the gradient holds NaN or inf")
         weighed = point.weigh(index)
+        if weighed.outcome == "right" and weighed.still and weighed.truth is None and not point.vanishes(index):
+            weighed = Weighed(
+                "unstable", still=True
+            )  # what is returned is not zero, only too little in these directions
         if weighed.still and index not in point.trial.tied and point.trial.hidden:
             reason = f"the output depends on {', '.join(point.trial.hidden)}, which may hold this input itself"
             return self._verdict(index, "unknown", before, reason=reason)
@@ -204,6 +224,8 @@ class _Judge:
         returned, precision = point.returned[index], point.trial.precision
         if through := passes_rounding(point, index):
             return self._surrogate(index, "piecewise constant", weighed, before, f"gradients pass through {through}")
+        if reason := is_torn(point, index) or self._only_as_used(point, index):
+            return self._verdict(index, "unknown", before, reason=reason)
         entries: torch.Tensor | None = None
         truth = weighed.truth
         slack = precision.tolerance
@@ -273,6 +295,23 @@ class _Judge:
 
         shape = tuple(self.args[index].shape)
         return fit(point.returned[index], truth, entries, shape, other.returned[index], slack, holds)
+
+    def _only_as_used(self, point: Point, index: int) -> str:
+        """Right for the cotangents that the run gave it, where the forward leaves open which of many bases it returns:
+        a cotangent that sees the basis itself asks what has no answer. In words; "" if not so."""
+        factors = factorisations(point)
+        if not factors or self.received is None:
+            return ""
+        try:
+            used = point.with_cotangents(self.received)
+            as_used = used.weigh(index) if used is not None else None
+        except TimeUp:
+            raise
+        except Exception:  # cotangents of another shape: the specimen was tried at another size
+            return ""
+        if as_used is None or as_used.outcome != "right":
+            return ""
+        return f"right for the cotangents of the run; others see the basis that {factors} happens to return"
 
     def _ignored(self, point: Point, index: int) -> str:
         """Which of several outputs have a cotangent that the backward makes no use of, in words; "" if none."""

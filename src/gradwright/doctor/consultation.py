@@ -49,8 +49,7 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     """
     home()
     given = _inputs(fn, inputs)
-    with tempfile.TemporaryDirectory(prefix="gradwright-") as folder:
-        journal = Journal(Path(folder) / "journal.jsonl")
+    with tempfile.TemporaryDirectory(prefix="gradwright-") as folder, Journal(Path(folder) / "journal") as journal:
         started = time.perf_counter()
         with Watch(journal, Clock()) as watch:
             _call_once(fn, given)

@@ -5,6 +5,7 @@ No torch is imported here: the script decides when torch is loaded, and a loop m
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -54,7 +55,9 @@ class LoopWatch:
         use = self.uses[number]
         frame = sys._getframe(1)
         use.globals = frame.f_globals
-        use.live_ins.append(self._copy({name: names[name] for name in use.site.live_ins if name in names}))
+        # What can't be copied (a tensor subclass with ideas of its own) is not kept, and the report says so.
+        with contextlib.suppress(Exception):
+            use.live_ins.append(self._copy({name: names[name] for name in use.site.live_ins if name in names}))
         self._open.started[number] = time.perf_counter()
 
     def leave(self, number: int) -> None:

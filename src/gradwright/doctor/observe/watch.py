@@ -30,7 +30,7 @@ class Watch:
     """Put on before the user's own imports, taken off before anything is tried.
 
     >>> import tempfile, pathlib
-    >>> with Watch(Journal(pathlib.Path(tempfile.mkdtemp()) / "journal"), Clock()) as watch:
+    >>> with Journal(pathlib.Path(tempfile.mkdtemp()) / "journal") as journal, Watch(journal, Clock()) as watch:
     ...     torch.ones(2, requires_grad=True).sum().backward()
     >>> len(watch.gradients.sites)
     1

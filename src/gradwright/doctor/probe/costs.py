@@ -76,8 +76,8 @@ def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
     facts = []
     for (path, outer), members in nests.items():
         operations = sum(counts.operations for _, counts, _ in members)
-        if operations < _FEWEST:
-            continue
+        if operations < _FEWEST or not any(counts.bytes for _, counts, _ in members):
+            continue  # few, or views alone: nothing there costs more than its dispatch
         (hot_code, hot_at), hot_counts, around = max(members, key=lambda member: member[1].operations)
         inner = around[-1]
         iterations = trace.lines.get((hot_code, inner.body_line), 0)

@@ -108,16 +108,19 @@ def _values(use: FunctionUse, specimens: list[Kept], chosen: list[Sizes], limits
 def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
     def work() -> Any:
         until = time.monotonic() + limits.seconds
-        return check.judge_values(use.function, args, kept.wanted, deadline=until, outputs=_used_outputs(kept))
+        return check.judge_values(
+            use.function, args, kept.wanted, deadline=until, outputs=_used_outputs(kept), received=kept.cotangents
+        )
 
     return work
 
 
 def _used_outputs(kept: Kept) -> tuple[bool, ...] | None:
-    """Which outputs really received a cotangent in the run; ``None`` if no backward was seen."""
+    """Which outputs really received a cotangent in the run; ``None`` if no backward was seen, or only zeros."""
     if kept.cotangents is None:
         return None
-    return tuple(item is not None and bool(torch.any(item != 0)) for item in kept.cotangents)
+    used = tuple(item is not None and bool(torch.any(item != 0)) for item in kept.cotangents)
+    return used if any(used) else None
 
 
 def _costs(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float], limits: Limits

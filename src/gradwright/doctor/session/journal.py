@@ -43,8 +43,8 @@ class Journal:
     """Appends to one file from any thread of one process; a forked child of that process writes nothing.
 
     >>> import tempfile
-    >>> journal = Journal(Path(tempfile.mkdtemp()) / "journal.jsonl")
-    >>> journal.add(NotExamined("loops in data.py", "generated code"))
+    >>> with Journal(Path(tempfile.mkdtemp()) / "journal.jsonl") as journal:
+    ...     journal.add(NotExamined("loops in data.py", "generated code"))
     >>> fold(journal.path).not_examined[0].why
     'generated code'
     """
@@ -53,8 +53,18 @@ class Journal:
         self.path = path
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+        self._stream = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._pending = ""
         self._last: dict[str, str] = {}
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stream.close()
 
     @property
     def owner(self) -> int:
@@ -86,8 +96,17 @@ class Journal:
             if data.get("id") and self._last.get(key) == line:
                 return
             self._last[key] = line
-            self._stream.write(line + "\n")
-            self._stream.flush()
+            self._pending += line + "\n"
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        """A full disk must not become the script's trouble: what can't be written now is tried again with the next."""
+        try:
+            while self._pending:
+                written = os.write(self._stream.fileno(), self._pending.encode())
+                self._pending = self._pending[written:]
+        except OSError:
+            pass
 
 
 def read_lines(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:

@@ -1,0 +1,84 @@
+"""Work in a forked child: its value, or why there is none; and nothing of it reaches the parent."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+import torch
+
+from gradwright.ground.forked import in_child
+
+
+def test_a_value_comes_back() -> None:
+    outcome = in_child(lambda: {"a": [1, 2]}, seconds=10)
+    assert (outcome.how, outcome.value) == ("returned", {"a": [1, 2]})
+
+
+def test_an_exception_comes_back_as_a_word_with_its_place() -> None:
+    outcome = in_child(lambda: {}["missing"], seconds=10)
+    assert outcome.how == "raised"
+    assert "KeyError: 'missing'" in outcome.why and "test_forked.py" in outcome.why
+
+
+def test_what_never_ends_is_ended() -> None:
+    started = time.monotonic()
+    assert in_child(lambda: time.sleep(60), seconds=0.3).how == "out of time"
+    assert time.monotonic() - started < 5
+
+
+def test_a_child_that_blocks_every_signal_is_ended_too() -> None:
+    def stubborn() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            pass
+
+    assert in_child(stubborn, seconds=0.3).how == "out of time"
+
+
+def test_memory_is_bounded() -> None:
+    outcome = in_child(lambda: torch.ones(1 << 30).sum().item(), seconds=20, memory_bytes=1 << 28)
+    assert outcome.how == "out of memory", outcome
+
+
+@pytest.mark.parametrize(("kill", "word"), [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGKILL, "SIGKILL")])
+def test_a_crash_of_the_child_is_named(kill: int, word: str) -> None:
+    outcome = in_child(lambda: os.kill(os.getpid(), kill), seconds=10)
+    assert outcome.how == "died" and word in outcome.why
+
+
+def test_an_exit_of_the_child_is_named() -> None:
+    assert "exit code 4" in in_child(lambda: os._exit(4), seconds=10).why
+
+
+def test_nothing_of_it_reaches_the_parent(capfd: pytest.CaptureFixture[str]) -> None:
+    tensor = torch.zeros(3)
+
+    def change() -> None:
+        tensor.add_(1)
+        torch.manual_seed(5)
+        print("not seen")
+        print("not seen", file=sys.stderr)
+        os.write(1, b"not seen")
+
+    before = torch.get_rng_state()
+    assert in_child(change, seconds=10).how == "returned"
+    assert tensor.tolist() == [0, 0, 0]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_gradients_can_be_computed_in_the_child() -> None:
+    def gradient() -> list[float]:
+        x = torch.ones(3, requires_grad=True)
+        (x @ x).backward()
+        assert x.grad is not None
+        return x.grad.tolist()
+
+    gradient()
+    assert in_child(gradient, seconds=20).value == [2, 2, 2]
+
+
+def test_a_result_that_does_not_pickle_is_a_word() -> None:
+    assert "pickle" in in_child(lambda: lambda: 1, seconds=10).why
