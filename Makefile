@@ -38,7 +38,7 @@ pytest: $(READY)
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
-	echo "$(CURDIR)/$(VENV)/lib/$$($(BIN)/python -c 'import sysconfig; print("python" + sysconfig.get_python_version())')/site-packages" \
+	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 		> $$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/real/requirements.txt
 	@touch $@

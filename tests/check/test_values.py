@@ -451,6 +451,10 @@ SURROGATES = {
     "floor": (function(torch.floor, lambda g, x: g), "piecewise constant"),
     "sign, clipped": (function(torch.sign, lambda g, x: g * (x.abs() < 1)), "piecewise constant"),
     "spike": (function(lambda x: (x > 0).to(x.dtype), lambda g, x: g / (1 + x.abs()) ** 2), "piecewise constant"),
+    "spike, always float32": (
+        function(lambda x: (x > 0).float(), lambda g, x: g / (1 + 25 * x.abs()) ** 2),
+        "piecewise constant",
+    ),
     "quantiser": (QUANTISED(lambda g, x: g), "piecewise constant"),
     "quantiser in numpy": (
         function(lambda x: torch.from_numpy(np.round(x.numpy(force=True) * 4) / 4), lambda g, x: g),
@@ -557,6 +561,52 @@ def test_a_gradient_at_a_point_that_has_none_is_never_wrong():
     median = function(lambda x: x.median(-1).values, medians_gradient)
     assert verdict(median, torch.zeros(3, 5)).verdict == "unknown"
     assert verdict(torch.nn.functional.normalize, torch.zeros(3, 4)).verdict == "unknown"
+
+
+def first_spike(x):
+    """The index of the first entry that is not zero, out of zeros and ones; differentiable in that entry alone."""
+    times = torch.arange(1, len(x) + 1).to(x.dtype)[:, None] * x
+    first = torch.zeros_like(x[0])
+    for time_ in times:
+        first = first + time_ * ~first.bool()
+    return first
+
+
+def test_where_the_forward_jumps_at_the_very_input_nothing_is_wrong():
+    spikes = (draw(15, 40) > 1).float()
+    found = verdict(function(first_spike, lambda g, x: -g * x), spikes)
+    assert found.verdict == "unknown"
+    assert "jumps at this very input" in found.reason
+
+
+def null_space(x):
+    return torch.linalg.svd(x)[2][..., -2:, :].mT.contiguous()
+
+
+def of_the_subspace(g, x):
+    """What moves the null space out of itself; how the basis turns inside it is left out."""
+    _, s, v = torch.linalg.svd(x)
+    inside, outside = v[..., -2:, :].mT, v[..., :-2, :].mT
+    m = outside @ (-(outside.mT @ g) / s[..., :, None] ** 2) @ inside.mT
+    return x @ (m + m.mT)
+
+
+def test_the_gradient_of_a_subspace_is_judged_by_the_cotangents_of_the_run():
+    x = draw(4, 7, 9, dtype=torch.float64)
+    basis = null_space(x).requires_grad_()
+    (basis @ basis.mT * draw(9, 9, dtype=torch.float64)).sum().backward()
+    right = function(null_space, of_the_subspace)
+    wrong = function(null_space, lambda g, x: 0.5 * of_the_subspace(g, x) + x)
+    found = verdict(right, x, received=[basis.grad])
+    assert found.verdict == "unknown"
+    assert "svd" in found.reason
+    assert verdict(wrong, x, received=[basis.grad]).verdict == "wrong"
+    assert verdict(right, x).verdict == "wrong"  # of a basis, for all that is known
+
+
+def test_numbers_too_large_to_square_are_not_judged():
+    found = verdict(SQUARE(lambda g, x: 3 * g * x), torch.tensor([1e200, 1.0], dtype=torch.float64))
+    assert (found.verdict, "overflow" in found.reason) == ("unknown", True)
 
 
 def test_an_adjoint_solved_to_its_own_tolerance_is_not_called_wrong():

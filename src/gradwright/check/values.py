@@ -115,7 +115,7 @@ def _unfit(value: Any) -> str:
         return "empty"
     if not bool(torch.isfinite(value).all()):
         return "the input holds NaN or inf"
-    if float(value.abs().max()) > 1e150:
+    if float(value.detach().abs().max()) > 1e150:
         return "the input holds numbers whose squares overflow"
     return ""
 
@@ -224,7 +224,7 @@ class _Judge:
         returned, precision = point.returned[index], point.trial.precision
         if through := passes_rounding(point, index):
             return self._surrogate(index, "piecewise constant", weighed, before, f"gradients pass through {through}")
-        if reason := is_torn(point, index) or self._only_as_used(point, index):
+        if reason := is_torn(self.point, index) or self._only_as_used(self.point, index):
             return self._verdict(index, "unknown", before, reason=reason)
         entries: torch.Tensor | None = None
         truth = weighed.truth

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,10 +49,8 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     home()
     given = _inputs(fn, inputs)
     with tempfile.TemporaryDirectory(prefix="gradwright-") as folder, Journal(Path(folder) / "journal") as journal:
-        started = time.perf_counter()
-        with Watch(journal, Clock()) as watch:
+        with Watch(journal, Clock(), whole_script=False) as watch:
             _call_once(fn, given)
-        journal.script(argv=(f"gw.diagnose({_name(fn)})",), exit_code=0, seconds=time.perf_counter() - started)
         options = Options()
         _add_source(journal, fn)
         probe(journal, watch, (), options.probe_seconds)

@@ -36,8 +36,10 @@ class Watch:
     1
     """
 
-    def __init__(self, journal: Journal, clock: Clock, max_bytes: int = DEFAULT_BYTES) -> None:
-        self._journal, self.clock = journal, clock
+    def __init__(
+        self, journal: Journal, clock: Clock, max_bytes: int = DEFAULT_BYTES, *, whole_script: bool = True
+    ) -> None:
+        self._journal, self.clock, self._whole_script = journal, clock, whole_script
         self.store = SpecimenStore(max_bytes)
         self._flushed = 0.0
         self._pulses = 0
@@ -60,7 +62,9 @@ class Watch:
         self.gradients.remove()
         self.functions.remove()
         self.flush()
-        self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self._never_met())
+        self._journal.add(*self.store.descriptions(), *self.store.not_examined())
+        if self._whole_script:
+            self._journal.add(*self._never_met())
 
     def also(self, facts: Callable[[], list[Fact]]) -> None:
         """Another source of facts to write with the others (the loops, which are watched before torch is loaded)."""
