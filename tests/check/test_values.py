@@ -580,7 +580,7 @@ def test_where_the_forward_jumps_at_the_very_input_nothing_is_wrong():
 
 
 def null_space(x):
-    return torch.linalg.svd(x)[2][..., -2:, :].mT.contiguous()
+    return torch.linalg.svd(x.detach())[2][..., -2:, :].mT.contiguous()
 
 
 def of_the_subspace(g, x):
