@@ -18,7 +18,7 @@ $(READY): requirements/lock.txt pyproject.toml
 	@touch $@
 
 demo: $(READY) ## set up, then diagnose a shipped example
-	-$(BIN)/gradwright diagnose examples/element_loop/train.py --size 200
+	$(BIN)/gradwright diagnose examples/element_loop/train.py --size 200 || test $$? -eq 1 # 1: there are findings
 	@echo "The session is in .gradwright/last.json; 'gradwright explain GW301' says more."
 
 test: lint types contracts pytest ## everything that has to be green
@@ -34,7 +34,7 @@ contracts: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY)
-	$(BIN)/pytest -n 2 -m "not gpu and not peers"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not gpu and not peers"
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -69,6 +69,26 @@ def strided_copy(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torc
     return fresh.copy_(tensor)
 
 
+class _Handed(torch.autograd.Function):
+    """A copy inside a graph, through which a gradient of any layout passes (a plain copy's backward wants it dense)."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return strided_copy(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
+        return cotangent
+
+
+def copy_in_graph(leaf: torch.Tensor) -> torch.Tensor:
+    """A differentiable copy that a forward may write into, with the values and the strides of ``leaf``."""
+    if is_expanded(leaf) or type(leaf) is not torch.Tensor:
+        return strided_copy(leaf)
+    copied: torch.Tensor = _Handed.apply(leaf)  # type: ignore[no-untyped-call]  # torch has no types here
+    return copied
+
+
 def _reach(tensor: torch.Tensor) -> int:
     """How many elements of storage lie between the first and the last one, both counted."""
     if tensor.numel() == 0:

@@ -10,7 +10,7 @@ from torch.autograd.function import BackwardCFunction
 
 from gradwright.check.chance import signed
 from gradwright.check.context import FunctionType, bound_arguments, input_names, run_forward
-from gradwright.check.copies import fresh_copy, is_expanded, strided_copy
+from gradwright.check.copies import copy_in_graph, fresh_copy, is_expanded
 from gradwright.check.trial import HALF, quiet, tensors_in
 from gradwright.check.verdict import Mutation
 
@@ -29,7 +29,7 @@ def find_mutations(
         for index, value in enumerate(handed):
             if isinstance(value, torch.Tensor) and index < len(wanted) and wanted[index]:
                 leaf = value.requires_grad_()
-                handed[index] = leaf if isinstance(leaf, torch.nn.Parameter) else strided_copy(leaf)
+                handed[index] = leaf if isinstance(leaf, torch.nn.Parameter) else copy_in_graph(leaf)
         before = _snapshot(handed)
         try:
             outputs = tensors_in(function.apply(*handed))  # type: ignore[no-untyped-call]  # torch has no types here

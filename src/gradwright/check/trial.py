@@ -19,7 +19,7 @@ import torch
 
 from gradwright.check.chance import reproducible, signed
 from gradwright.check.context import bound_arguments, is_function, run_forward
-from gradwright.check.copies import Copy, fresh_copy, is_expanded, strided_copy
+from gradwright.check.copies import Copy, copy_in_graph, fresh_copy, is_expanded
 
 
 class TimeUp(Exception):
@@ -147,7 +147,7 @@ class Trial:
             if index in self.tied or isinstance(leaf, torch.nn.Parameter):
                 targets[index] = leaf
                 continue
-            args[index] = strided_copy(leaf)
+            args[index] = copy_in_graph(leaf)
             targets[index] = args[index] if is_expanded(leaf) else leaf
         return Handed(args, targets)
 
@@ -156,12 +156,21 @@ class Trial:
     def call(self, args: list[Any]) -> Any:
         return self.subject.apply(*args) if is_function(self.subject) else self.subject(*args)
 
+    def outputs_of(self, result: Any) -> list[torch.Tensor]:
+        """The tensors that autograd takes for outputs; of a Function, those nested deeper are none."""
+        if is_function(self.subject) and isinstance(result, tuple):
+            return [item for item in result if isinstance(item, torch.Tensor)]
+        return tensors_in(result)
+
     def _probe(self) -> list[torch.Tensor]:
         """Call once with gradients on, to see the outputs and which of them can receive a cotangent."""
         self.tick()
         with quiet(self.precision, self.seed), torch.enable_grad():
-            outputs = tensors_in(self.call(self.handed().args))
+            result = self.call(self.handed().args)
+        outputs = self.outputs_of(result)
         used = [True] * len(outputs) if self.used is None else list(self.used)
+        if is_function(self.subject) and isinstance(result, tuple) and len(used) == len(result):
+            used = [use for use, item in zip(used, result, strict=True) if isinstance(item, torch.Tensor)]
         if len(used) != len(outputs):
             raise NotJudgeable(f"{len(used)} outputs were described, the forward returns {len(outputs)}")
         self.active = tuple(output.requires_grad and use for output, use in zip(outputs, used, strict=True))
@@ -209,7 +218,7 @@ class Trial:
         self.tick()
         handed = self.handed(None if index is None or shift is None else (index, shift))
         with quiet(self.precision, self.seed), torch.enable_grad():
-            outputs = tensors_in(self.call(handed.args))
+            outputs = self.outputs_of(self.call(handed.args))
         if len(outputs) != len(self.active):
             raise NotJudgeable("the forward returns now one number of tensors, now another")
         return [flat(output) for output, active in zip(outputs, self.active, strict=True) if active]
@@ -246,7 +255,7 @@ class Trial:
         self.tick()
         handed = self.handed()
         with quiet(self.precision, self.seed), torch.enable_grad():
-            outputs = [o for o, on in zip(tensors_in(call(handed.args)), self.active, strict=True) if on]
+            outputs = [o for o, on in zip(self.outputs_of(call(handed.args)), self.active, strict=True) if on]
             given = [c.clone() for c in (self.cotangents if cotangents is None else cotangents)]
             pairs = [(o, c) for o, c in zip(outputs, given, strict=True) if o.requires_grad]
             if not pairs:

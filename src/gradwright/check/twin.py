@@ -12,7 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from gradwright.check.chance import signed
 from gradwright.check.context import FunctionType, run_forward
-from gradwright.check.copies import fresh_copy, is_expanded, strided_copy
+from gradwright.check.copies import copy_in_graph, fresh_copy, is_expanded
 from gradwright.check.oracles.reverse import plain_gradient
 from gradwright.check.trial import TimeUp, settle, tensors_in
 
@@ -71,7 +71,7 @@ def plain_twin(
 
         def forward() -> Any:
             handed = [
-                strided_copy(value)
+                copy_in_graph(value)
                 if id(value) in leaves and not isinstance(value, torch.nn.Parameter) and not is_expanded(value)
                 else value
                 for value in copied

@@ -44,7 +44,7 @@ def judge_values(
     ``subject``: a subclass of ``autograd.Function``, or any callable; ``args``: the positional arguments of one call
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
     ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
-    output tensor, which of them receive cotangents where the subject is used (``None``: all that can); ``received``:
+    output (of a Function also where it is no tensor), which of them receive cotangents where the subject is used (``None``: all that can); ``received``:
     those cotangents themselves, for subjects that only some cotangents make sense to. Returns one verdict per wanted
     input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
     the reason.

@@ -50,10 +50,13 @@ def examine(
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
-    from gradwright.doctor.probe.attempts import Limits
+    from gradwright.doctor.probe.attempts import Limits, can_try_apart
     from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
 
+    if not can_try_apart():
+        why = "no forked children here (CUDA, or this system): they are tried in this process, within a time limit"
+        journal.add(NotExamined("crashes and memory of subjects tried alone", why))
     share = watch.clock.share
     # The user's own first; what libraries bring comes with what time is left.
     functions = sorted(watch.functions.uses.values(), key=lambda use: use.subject.origin == "library")

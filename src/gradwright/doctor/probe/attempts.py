@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from gradwright.ground.forked import CAN_FORK, Outcome, in_child
+from gradwright.ground.watchdog import under_watchdog
 
 T = TypeVar("T")
 
@@ -21,11 +22,13 @@ class Limits:
     memory_bytes: int = 4 << 30
 
 
+def can_try_apart() -> bool:
+    """Whether trials get a process of their own: there is fork, and no CUDA context that would not survive it."""
+    return CAN_FORK and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
+
+
 def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
-    """In a forked child where there is fork and no CUDA context; in this process, within no limit, otherwise."""
-    if CAN_FORK and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own
+    """In a forked child where that can be; in this process, under a watchdog, otherwise (the report says so)."""
+    if can_try_apart():
         return in_child(work, seconds=limits.seconds, memory_bytes=limits.memory_bytes)
-    try:
-        return Outcome("returned", work())
-    except Exception as error:
-        return Outcome("raised", why=f"{type(error).__name__}: {error}")
+    return under_watchdog(work, seconds=limits.seconds)

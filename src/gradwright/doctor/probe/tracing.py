@@ -123,9 +123,12 @@ def trace(work: Callable[[], object], seconds: float) -> Trace:
 def distinct_bytes(*trees: Any) -> int:
     """Bytes of the distinct storages among the tensors: what has to be read or written at least once."""
     seen: dict[int, int] = {}
+    sparse = 0
     for tensor in tensors_in(trees, 6):
-        if isinstance(tensor, Tensor):
-            seen[tensor.untyped_storage().data_ptr()] = max(
-                tensor_bytes(tensor), seen.get(tensor.untyped_storage().data_ptr(), 0)
-            )
-    return sum(seen.values())
+        if tensor.layout is torch.strided:
+            place = tensor.untyped_storage().data_ptr()
+            seen[place] = max(tensor_bytes(tensor), seen.get(place, 0))
+        elif tensor.layout is torch.sparse_coo:
+            values = tensor._values()
+            sparse += tensor_bytes(values) + tensor._indices().numel() * 8
+    return sum(seen.values()) + sparse

@@ -26,6 +26,9 @@ from gradwright.doctor.session.model import Finding, Subject
 RULE = Rule("GW303", "function-not-needed", "info", needs=(PlainTwin, GradientVerdict))
 
 
+_AS_FAST = 1.1  # what two medians of the same thing may differ by
+
+
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     verdicts = list(facts.of(GradientVerdict))
     right = bool(verdicts) and all(verdict.verdict == "right" for verdict in verdicts)
@@ -33,7 +36,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     if not right or other:
         return
     for twin in facts.of(PlainTwin):
-        as_fast = twin.plain_seconds <= twin.function_seconds
+        as_fast = twin.plain_seconds <= _AS_FAST * twin.function_seconds
         as_small = twin.plain_saved_bytes <= twin.function_saved_bytes
         if twin.same_gradient and as_fast and as_small:
             yield RULE.finding(

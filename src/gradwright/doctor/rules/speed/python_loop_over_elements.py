@@ -39,16 +39,21 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if loop.scalar_operations < 0.5 * loop.operations:
             continue
         costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
-        about = "about " if loop.extrapolated else ""
+        count = f"about {_rounded(loop.full_operations):,}" if loop.extrapolated else f"{loop.full_operations:,}"
         yield RULE.finding(
             subject,
             at=loop.hot,
-            message=f"{_owner(subject, loop)} is a Python loop over elements: {about}{loop.full_operations:,} "
+            message=f"{_owner(subject, loop)} is a Python loop over elements: {count} "
             f"operations, {loop.share_of_step * 100:.0f} % of the step",
             why=_why(loop, costs),
             hints=_hints(loop),
             evidence=[loop.id, *([costs.id] if costs else [])],
         )
+
+
+def _rounded(count: int) -> int:
+    """To two digits: more were not measured."""
+    return int(float(f"{count:.2g}"))
 
 
 def _owner(subject: Subject, loop: LoopShape) -> str:

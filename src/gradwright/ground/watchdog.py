@@ -1,0 +1,52 @@
+"""Work in this very process within a time limit: where there is no fork, or a fork would not survive (CUDA)."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from gradwright.ground.forked import Outcome
+
+T = TypeVar("T")
+
+
+class OutOfTime(BaseException):
+    """Raised in the working thread by the watchdog."""
+
+
+def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
+    """Run ``work`` here; after ``seconds`` it is interrupted at its next Python instruction.
+
+    One long call into C is not interrupted, and a crash ends the process: ``in_child`` is better where it can be had.
+
+    >>> under_watchdog(lambda: 6 * 7, seconds=5).value
+    42
+    """
+    started = time.monotonic()
+    worker = threading.get_ident()
+    over = threading.Lock()
+    done = False
+
+    def bark() -> None:
+        with over:
+            if not done:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(OutOfTime))
+
+    timer = threading.Timer(seconds, bark)
+    timer.daemon = True
+    timer.start()
+    try:
+        try:
+            outcome: Outcome[T] = Outcome("returned", work(), seconds=time.monotonic() - started)
+        except Exception as error:
+            outcome = Outcome("raised", why=f"{type(error).__name__}: {error}", seconds=time.monotonic() - started)
+        with over:
+            done = True
+        return outcome
+    except OutOfTime:
+        return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=time.monotonic() - started)
+    finally:
+        timer.cancel()

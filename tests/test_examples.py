@@ -1,0 +1,55 @@
+"""Every shipped example says what its author would say of it, and its mended twin is clean."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gradwright.doctor.render import render
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+# Script, its arguments, the codes of its errors and warnings.
+SAID = [
+    ("my_square/train.py", (), ["GW204", "GW206"]),
+    ("my_square/mended.py", (), []),
+    ("element_loop/train.py", ("--size", "100"), ["GW301", "GW301"]),
+    ("element_loop/mended.py", ("--size", "100"), []),
+    ("gradient_penalty/train.py", ("--epochs", "1"), ["GW302", "GW302"]),
+    ("gradient_penalty/mended.py", ("--epochs", "1"), []),
+    ("huber/vector_loss.py", (), ["GW611"]),
+    ("huber/mask_bug.py", (), ["GW501", "GW502"]),
+    ("huber/mended.py", (), []),
+]
+
+
+def test_no_example_is_left_out():
+    shipped = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
+    assert shipped == {script for script, _, _ in SAID}
+    table = (EXAMPLES / "README.md").read_text()
+    assert all(f"`{script}`" in table for script in shipped)
+
+
+@pytest.mark.parametrize(("script", "arguments", "codes"), SAID, ids=[script for script, _, _ in SAID])
+def test_an_example_looks_like_its_golden(
+    script: str, arguments: tuple[str, ...], codes: list[str], run: Callable, golden: Callable
+) -> None:
+    path = EXAMPLES / script
+    ran = run(path, *arguments, ignore=("GW303",))  # information that hangs on a stopwatch
+    assert sorted(finding.code for finding in ran.faults) == codes
+    golden(render(ran.report, "terminal", width=100, color=False), path.with_suffix(".golden.txt"))
+
+
+def test_a_mask_bug_that_is_stopped_while_its_loss_is_finite_is_not_called_nan(run: Callable) -> None:
+    ran = run(EXAMPLES / "huber/mask_bug.py", max_steps=20)
+    assert ran.codes == ["GW501"]
+    assert "at step 0" in ran.report.findings[0].message
+
+
+def test_both_phases_of_the_slow_function_come_with_a_verified_fix(run: Callable) -> None:
+    ran = run(EXAMPLES / "element_loop/train.py", "--size", "100", select=("GW301",))
+    assert [finding.message.split()[0] for finding in ran.report.findings] == [
+        "SlowSquare.forward",
+        "SlowSquare.backward",
+    ]
+    assert all(finding.fix is not None for finding in ran.report.findings)
