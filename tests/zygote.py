@@ -1,7 +1,7 @@
 """A process with torch loaded that forks once per request and is the patient there: a second saved per script.
 
-Reads one JSON request a line from standard input: {"options", "journal", "cwd", "path"}; answers a line when the child
-has ended. What the script prints goes to the files "stdout" and "stderr" of the request.
+Reads one JSON request a line from standard input: {"options", "journal", "cwd", "path"}; answers its exit status when
+it has ended. What the script prints goes to the files "stdout" and "stderr" of the request.
 """
 
 import json
@@ -28,11 +28,13 @@ def serve() -> None:
         if pid == 0:
             be_patient(request)
         deadline = time.monotonic() + request["seconds"]
-        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        ended = (0, 0)
+        while ended == (0, 0):
             if time.monotonic() > deadline:
                 os.kill(pid, 9)
             time.sleep(0.005)
-        print("done", flush=True)
+            ended = os.waitpid(pid, os.WNOHANG)
+        print(os.waitstatus_to_exitcode(ended[1]), flush=True)
 
 
 def be_patient(request: dict) -> None:

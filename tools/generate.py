@@ -9,7 +9,11 @@ A further thing is one function that returns path -> text (and the folders it fi
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +26,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Made:
-    """Files by path below the root. A file in one of ``folders`` (by glob) that is not among them is stale."""
+    """Files by path below the root. A file in one of ``folders`` (by glob) that is not among them is stale.
+
+    ``gist``: what has to agree of a text, where not all of it can.
+    """
 
     files: dict[str, str]
     folders: tuple[str, ...] = ()
+    gist: Callable[[str], object] = str
 
 
 def rule_pages(root: Path) -> Made:
@@ -36,7 +44,38 @@ def rule_pages(root: Path) -> Made:
     return Made(files, folders=("docs/rules/*.md",))
 
 
-MADE: tuple[Callable[[Path], Made], ...] = (rule_pages,)
+_TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
+_TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns)\b|\d+ %")
+_INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)", re.DOTALL | re.MULTILINE)
+
+
+def readme(root: Path) -> Made:
+    """README.md: what the doctor says of a shipped example, as measured here and now."""
+    path = root / "README.md"
+    if not path.is_file():
+        return Made({})
+    text = _TRANSCRIPT.sub(lambda found: _transcript(root, found["command"]), path.read_text())
+    return Made({"README.md": text}, gist=_without_times)
+
+
+def _transcript(root: Path, command: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        given = ["diagnose", "--session", str(Path(folder) / "session.json"), *shlex.split(command)]
+        done = subprocess.run(
+            [sys.executable, "-m", "gradwright", *given], cwd=root, capture_output=True, text=True, timeout=300
+        )
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr)
+    shown = f"$ gradwright diagnose {command}\n\n{done.stdout.rstrip()}"
+    return f"<!-- transcript: {command} -->\n```text\n{shown}\n```\n<!-- /transcript -->"
+
+
+def _without_times(text: str) -> list[str]:
+    """The words, without what hangs on a stopwatch: times, where lines break for them, information about speed."""
+    return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
+
+
+MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, readme)
 
 
 def differences(root: Path) -> list[tuple[Path, str | None]]:
@@ -46,7 +85,7 @@ def differences(root: Path) -> list[tuple[Path, str | None]]:
         made = make(root)
         for name, text in made.files.items():
             path = root / name
-            if not path.is_file() or path.read_bytes() != text.encode():
+            if not path.is_file() or made.gist(path.read_bytes().decode()) != made.gist(text):
                 found.append((path, text))
         for pattern in made.folders:
             stale = (path for path in sorted(root.glob(pattern)) if path.relative_to(root).as_posix() not in made.files)

@@ -127,7 +127,7 @@ def test_a_killed_patient_loses_nothing_it_knew(
     script(WRONG + KILLED + ending)
     called = gradwright("diagnose", "train.py", cwd=tmp_path)
     assert signal in called.stdout
-    assert {finding.code for finding in called.session.findings} == {"GW601"}
+    assert {finding.code for finding in called.session.findings} == {"GW601", "GW902"}
     assert [calls.backward_calls for calls in called.session.of(FunctionCalls)] == [1]
     assert any("could be tried" in item.why for item in called.session.not_examined)
     assert called.code == 1

@@ -62,7 +62,7 @@ class Point:
     def with_cotangents(self, given: Sequence[torch.Tensor | None]) -> Point | None:
         """The same point under these cotangents, one per output; ``None`` if there is nothing in them."""
         trial = copy.copy(self.trial)
-        kept = [item for item, active in zip(given, self.trial.active, strict=True) if active]
+        kept = [item for item, active in zip(self.trial.of_tensors(given), self.trial.active, strict=True) if active]
         pairs = list(zip(kept, self.trial.cotangents, strict=True))
         trial.cotangents = [
             torch.zeros_like(old) if new is None else new.to(old).reshape(old.shape) for new, old in pairs

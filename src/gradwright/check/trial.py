@@ -13,13 +13,15 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from gradwright.check.chance import reproducible, signed
 from gradwright.check.context import bound_arguments, is_function, run_forward
 from gradwright.check.copies import Copy, copy_in_graph, fresh_copy, is_expanded
+
+T = TypeVar("T")
 
 
 class TimeUp(Exception):
@@ -117,6 +119,7 @@ class Trial:
         self.wanted = tuple(wanted)
         self.seed, self.deadline, self.used = seed, deadline, used
         self.calls = 0
+        self._is_tensor: tuple[bool, ...] = ()
         first = self._copy()
         self.tied, self.hidden = first.tied, first.hidden
         self.inputs = {index: flat(first.args[index]) for index in self.wanted}
@@ -162,15 +165,21 @@ class Trial:
             return [item for item in result if isinstance(item, torch.Tensor)]
         return tensors_in(result)
 
+    def of_tensors(self, per_output: Sequence[T]) -> list[T]:
+        """What belongs to tensors, of one thing per output of a Function, as its backward has them."""
+        if len(per_output) != len(self._is_tensor):
+            return list(per_output)
+        return [item for item, is_tensor in zip(per_output, self._is_tensor, strict=True) if is_tensor]
+
     def _probe(self) -> list[torch.Tensor]:
         """Call once with gradients on, to see the outputs and which of them can receive a cotangent."""
         self.tick()
         with quiet(self.precision, self.seed), torch.enable_grad():
             result = self.call(self.handed().args)
         outputs = self.outputs_of(result)
-        used = [True] * len(outputs) if self.used is None else list(self.used)
-        if is_function(self.subject) and isinstance(result, tuple) and len(used) == len(result):
-            used = [use for use, item in zip(used, result, strict=True) if isinstance(item, torch.Tensor)]
+        if is_function(self.subject) and isinstance(result, tuple):
+            self._is_tensor = tuple(isinstance(item, torch.Tensor) for item in result)
+        used = [True] * len(outputs) if self.used is None else self.of_tensors(self.used)
         if len(used) != len(outputs):
             raise NotJudgeable(f"{len(used)} outputs were described, the forward returns {len(outputs)}")
         self.active = tuple(output.requires_grad and use for output, use in zip(outputs, used, strict=True))

@@ -44,9 +44,9 @@ def judge_values(
     ``subject``: a subclass of ``autograd.Function``, or any callable; ``args``: the positional arguments of one call
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
     ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
-    output (of a Function also where it is no tensor), which of them receive cotangents where the subject is used (``None``: all that can); ``received``:
-    those cotangents themselves, for subjects that only some cotangents make sense to. Returns one verdict per wanted
-    input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
+    output (of a Function's, tensor or not), which of them receive cotangents where the subject is used (``None``: all
+    that can); ``received``: those cotangents themselves, for subjects that only some cotangents make sense to. Returns
+    one verdict per wanted input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
     the reason.
 
     Shapes: any. Dtypes: judged in float64 where the subject takes it. Cost: about 10 calls of the subject, and 5 to 300

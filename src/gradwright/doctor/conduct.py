@@ -20,7 +20,8 @@ from typing import Any, TextIO
 
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.codec import to_json
-from gradwright.doctor.session.journal import fold, read_lines
+from gradwright.doctor.session.facts import ScriptKilled
+from gradwright.doctor.session.journal import Journal, fold, read_lines
 from gradwright.doctor.session.model import NotExamined, Report
 
 _START = (
@@ -54,6 +55,7 @@ class _Signs:
     failure: str | None = None
     polite_at: float | None = None
     asked: int = 0
+    interrupted: bool = False
 
 
 def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) -> Conducted:
@@ -71,9 +73,10 @@ def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) ->
         status = _attend(process, journal, options, signs, progress)
         seconds = time.monotonic() - started
         if signs.stage != "finished" and signs.failure is None:
-            _judge_the_dead(command, progress)
-        report = fold(journal)
-        report = _with_end(report, signs, status, seconds)
+            if status < 0 and signs.examining_since is None and signs.polite_at is None and not signs.interrupted:
+                note_death(journal, status)
+            _judge_the_dead(command)
+        report = _with_end(fold(journal), signs, status, seconds)
         return Conducted(report, signs.failure)
 
 
@@ -100,6 +103,7 @@ def _attend(process: subprocess.Popen[bytes], journal: Path, options: Options, s
         except KeyboardInterrupt:
             # The terminal sent it to the script as well: it ends as it would have, and what is known is told.
             interrupts += 1
+            signs.interrupted = True
             line.clear()
             if interrupts == 1:
                 progress.write("gradwright: interrupted; the report follows (Ctrl-C again: without trying anything)\n")
@@ -149,7 +153,16 @@ def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs
         process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
 
 
-def _judge_the_dead(command: list[str], progress: TextIO) -> None:
+def note_death(journal_path: Path, status: int) -> None:
+    """A signal ended the patient: that too is a fact."""
+    known = fold(journal_path).script
+    with Journal(journal_path) as journal:
+        name = signal.Signals(-status).name
+        fact = ScriptKilled(id="killed", subject="script", signal=name, steps=known.steps, gradients=known.gradients)
+        journal.add(fact)
+
+
+def _judge_the_dead(command: list[str]) -> None:
     """The patient died before it could judge: its facts still can be."""
     with contextlib.suppress(subprocess.SubprocessError, OSError):
         subprocess.run([*command, "only judge"], timeout=60, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

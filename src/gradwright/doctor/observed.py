@@ -35,6 +35,7 @@ class FunctionUse:
     forward_calls: int = 0
     tracked_calls: int = 0
     backward_calls: int = 0
+    transformed_calls: int = 0  # under torch.func transforms, whose tensors are no specimens
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
     gradients_before: int | None = None

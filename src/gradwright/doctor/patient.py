@@ -58,6 +58,7 @@ class Patient:
         """Run the script to its end, or to where enough was seen, then examine. Returns the script's exit code."""
         program = find_program(self.options.target, module=self.options.module, arguments=self.options.arguments)
         self.journal.script(argv=program.argv)
+        self.journal.add(self.script_subject())
         with self._watching(program):
             code = run_program(program, self._compile, on_death=self._died)
         if os.getpid() != self._process:

@@ -92,13 +92,16 @@ class FunctionWatch:
         """Before the call: a forward may write into its inputs."""
         use = self.uses.get(cls) or self._meet(cls)
         use.forward_calls += 1
+        if torch._C._are_functorch_transforms_active():
+            use.transformed_calls += 1  # its backward is called by the transform, where it is not seen
+            return use, None
         tracked = torch.is_grad_enabled()
         wanted = tuple(tracked and isinstance(arg, Tensor) and arg.requires_grad for arg in args)
         if any(wanted):
             use.tracked_calls += 1
             if use.gradients_before is None:
                 use.gradients_before = self._clock.gradients
-        if by_keyword or torch._C._are_functorch_transforms_active():
+        if by_keyword:
             return use, None
         names = functools.partial(input_names, cls, len(args))
         return use, self._store.offer(use.subject.id, use.forward_calls, args, names, wanted)

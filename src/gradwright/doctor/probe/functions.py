@@ -15,6 +15,7 @@ from gradwright import check
 from gradwright.check.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
+from gradwright.doctor.probe.collectives import talks_to_processes
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
@@ -30,8 +31,6 @@ from gradwright.doctor.session.model import NotExamined
 
 T = TypeVar("T")
 
-_COLLECTIVES = ("torch.distributed", "dist.", "all_reduce", "all_gather", "broadcast(")
-
 
 def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[float], float], limits: Limits
                    ) -> Iterator[Fact | NotExamined]:  # fmt: skip
@@ -40,22 +39,17 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     name = use.subject.name
     if not tracked:
         why = "no specimen could be kept" if use.tracked_calls else "none of its calls could receive a gradient"
+        if use.transformed_calls:
+            why = "it was called under torch.func transforms only, whose tensors can't be kept"
         yield NotExamined(f"the gradient of {name}", why)
         return
-    if any(word in _text_of(use.function) for word in _COLLECTIVES):
+    if talks_to_processes(use.function):
         yield NotExamined(f"the gradient of {name}", "it talks to other processes, so it is not replayed")
         return
     chosen = [sizes(use, kept, limits) for kept in tracked]
     yield from _contract(use, tracked[0], chosen[0], limits)
     yield from _values(use, tracked, chosen, limits)
     yield from _costs(use, tracked[0], chosen[0], share, limits)
-
-
-def _text_of(function: type[Any]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return ""
 
 
 def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:

@@ -12,7 +12,6 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.source.places import is_library_file, is_user_file

@@ -124,6 +124,15 @@ class ScriptDied(Fact):
     cause: Location | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptKilled(Fact):
+    """A signal ended the script's process from outside, or from inside its C code."""
+
+    signal: str
+    steps: int
+    gradients: int
+
+
 # --- probed: is it right? --------------------------------------------------------------------------------------------
 
 

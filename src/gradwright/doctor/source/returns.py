@@ -11,7 +11,7 @@ from gradwright.doctor.source.statements import DEFINITIONS
 def returned_values(text: str, line: int) -> tuple[Span, ...]:
     """The values of the only ``return`` of the function defined at ``line``: one each for a tuple, else one.
 
-    Nothing where it has several returns, or none, or the text does not parse.
+    Nothing where it has several returns with values, or none, or the text does not parse.
 
     >>> text = "def backward(ctx, g):\\n    return g * 2, None\\n"
     >>> [(span.line, span.column, span.end_column) for span in returned_values(text, 1)]
@@ -33,6 +33,8 @@ def returned_values(text: str, line: int) -> tuple[Span, ...]:
             returns.append(node.value)
         elif not isinstance(node, (*DEFINITIONS, ast.Lambda)):
             front.extend(ast.iter_child_nodes(node))
+    if len(returns) > 1:  # a way out that has nothing to return is not where a gradient comes from
+        returns = [value for value in returns if not _is_nothing(value)]
     if len(returns) != 1 or returns[0] is None:
         return ()
     value = returns[0]
@@ -40,3 +42,12 @@ def returned_values(text: str, line: int) -> tuple[Span, ...]:
     starred = isinstance(value, ast.Tuple) and any(isinstance(item, ast.Starred) for item in value.elts)
     parts = value.elts if isinstance(value, ast.Tuple) and not starred else [value]
     return tuple(columns.span(part) for part in parts)
+
+
+def _is_nothing(value: ast.expr | None) -> bool:
+    """``return``, ``return None``, ``return None, None`` or ``return (None,) * 3``."""
+    if isinstance(value, ast.Tuple):
+        return all(map(_is_nothing, value.elts))
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        return _is_nothing(value.left) or _is_nothing(value.right)
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)

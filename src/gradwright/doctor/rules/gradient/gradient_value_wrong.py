@@ -56,8 +56,8 @@ def _owner(subject: Subject) -> str:
 def _place(subject: Subject, facts: Facts, index: int) -> Location:
     """What is returned for this input; the whole backward where that can't be told."""
     for calls in facts.of(FunctionCalls):
-        if index < len(calls.returns):
-            return calls.returns[index]
+        if index < len(calls.returns) or len(calls.returns) == 1:  # one expression may return for all of them
+            return calls.returns[min(index, len(calls.returns) - 1)]
         return calls.backward_at or subject.location
     return subject.location
 

@@ -15,7 +15,7 @@ The fix
     the times before and after.
 
 References
-    pytorch/pytorch#6848; the measurements in docs/how-it-works.md.
+    pytorch/pytorch#6848.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,59 @@
+"""Does a Function talk to other processes? Tried alone, it would wait for them for ever."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+_DEPTH = 3  # helpers of helpers
+_HOMES = ("torch.distributed.", "mpi4py.", "horovod.")
+# Methods of process groups, whatever they are called on.
+_METHODS = frozenset(
+    f"{verb}{suffix}"
+    for verb in ("allreduce", "all_reduce", "allgather", "all_gather", "reduce_scatter", "alltoall", "all_to_all")
+    for suffix in ("", "_into_tensor", "_tensor", "_single", "_coalesced")
+)
+
+
+def talks_to_processes(function: type[Any]) -> bool:
+    """Do its methods, or the user's helpers that they call, name something of ``torch.distributed``?
+
+    What a name stands for decides, not how it is spelt: ``unbroadcast(...)`` is nobody's collective.
+    """
+    seen: set[CodeType] = set()
+    return any(
+        _talks(getattr(function, name), seen, _DEPTH)
+        for name in ("forward", "setup_context", "backward", "vjp")
+        if hasattr(function, name)
+    )
+
+
+def _talks(function: Any, seen: set[CodeType], depth: int) -> bool:
+    function = inspect.unwrap(function)
+    if not isinstance(function, FunctionType) or (function.__module__ or "").partition(".")[0] == "torch":
+        return False
+    for code in _codes(function.__code__):
+        if code in seen:
+            continue
+        seen.add(code)
+        names = set(code.co_names)
+        if names & _METHODS or "torch.distributed" in names or {"torch", "distributed"} <= names:
+            return True
+        for value in (function.__globals__.get(name) for name in names):
+            if _is_distributed(value) or (depth and isinstance(value, FunctionType) and _talks(value, seen, depth - 1)):
+                return True
+    return False
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _is_distributed(value: Any) -> bool:
+    home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(home, str) and (home + ".").startswith(_HOMES)
