@@ -10,8 +10,8 @@ When it is fine
     When you ended it yourself.
 
 The fix
-    `python -X faulthandler script.py` prints the Python line of a crash. Against SIGKILL, watch the memory: a graph that
-    is kept over steps (`losses.append(loss)`), a batch that is too large.
+    `python -X faulthandler script.py` prints the Python line of a crash. Against SIGKILL, watch the memory: a graph
+    that is kept over steps (`losses.append(loss)`), a batch that is too large.
 
 References
     The documentation of `faulthandler`; "Understanding and fixing out of memory" in the notes of PyTorch.
