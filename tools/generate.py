@@ -46,7 +46,7 @@ def rule_pages(root: Path) -> Made:
 
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
 _TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns)\b|\d+ %")
-_INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)", re.DOTALL | re.MULTILINE)
+_INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
 def readme(root: Path) -> Made:

@@ -249,6 +249,13 @@ def test_settings_of_the_script_do_not_upset_the_doctor(setting: str, run: Calla
     assert ran.report.findings[0].location.path == "train.py"
 
 
+def test_a_script_may_change_directory_and_die(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
+    script(WRONG + "\nimport os; os.chdir('/'); raise ValueError('far from home')\n", "sub/train.py")
+    called = gradwright("diagnose", "sub/train.py", cwd=tmp_path)
+    found = {finding.code: finding.location.path for finding in called.session.findings}
+    assert found == {"GW101": "sub/train.py", "GW901": "sub/train.py"}
+
+
 def test_results_stay_equal_to_the_last_bit(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(
         """

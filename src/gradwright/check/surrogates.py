@@ -9,8 +9,8 @@ from torch.overrides import TorchFunctionMode
 
 from gradwright.check.context import is_function
 from gradwright.check.evidence import Point
-from gradwright.check.oracles.differences import moved_share
-from gradwright.check.oracles.reverse import StraightThrough, plain_gradient
+from gradwright.check.oracles.differences import moved_share, slope
+from gradwright.check.oracles.reverse import StraightThrough, Unstopped, plain_gradient
 from gradwright.check.trial import DOUBLE, TimeUp
 
 
@@ -72,6 +72,29 @@ def passes_rounding(point: Point, index: int) -> str:
     if straight is None or not mode.seen or not point.agrees(index, straight[index]):
         return ""
     return ", ".join(sorted(mode.seen))
+
+
+def held_back(point: Point, index: int) -> str:
+    """How a callable holds gradients back (``detach``, ``no_grad``), where without it they would be the derivative.
+
+    "" otherwise, and for a Function, whose backward has to answer for the whole forward. Cost: one gradient, 4 calls.
+    """
+    if is_function(point.trial.subject):
+        return ""
+    mode = Unstopped()
+    try:
+        passed = point.trial.gradient_under(mode)[index]
+    except TimeUp:
+        raise
+    except Exception:  # the subject is someone else's code, run in a way its author did not foresee
+        return ""
+    if not mode.seen or point.agrees(index, passed):
+        return ""
+    direction = point.random_direction(index)
+    goal = point.trial.precision.differences * float(passed.abs().max()) * float(direction.norm())
+    found = slope(point.trial, index, direction, goal)
+    apart = abs(found.value - float(passed @ direction))
+    return ", ".join(sorted(mode.seen)) if apart <= goal + 5 * found.error and not found.kinked else ""
 
 
 def jumps(point: Point, index: int) -> str:

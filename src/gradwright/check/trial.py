@@ -246,6 +246,15 @@ class Trial:
         """What the subject itself gives, through the engine: flat gradients by input; zeros where it gave none."""
         return self._differentiate(self.call, cotangents)
 
+    def gradient_under(self, mode: Any) -> dict[int, torch.Tensor]:
+        """What a callable gives when it is called under a torch-function mode."""
+
+        def call(args: list[Any]) -> Any:
+            with mode:
+                return self.call(args)
+
+        return self._differentiate(call, None)
+
     def plain_gradient(
         self, cotangents: Sequence[torch.Tensor] | None = None, mode: Any = None
     ) -> dict[int, torch.Tensor]:

@@ -222,6 +222,8 @@ class _Judge:
 
     def _wrong(self, point: Point, index: int, weighed: Weighed, before: int) -> InputVerdict:
         returned, precision = point.returned[index], point.trial.precision
+        if how := held_back(point, index):
+            return self._surrogate(index, "gradient held back", weighed, before, f"by {how}")
         if through := passes_rounding(point, index):
             return self._surrogate(index, "piecewise constant", weighed, before, f"gradients pass through {through}")
         if reason := is_torn(self.point, index) or self._only_as_used(self.point, index):

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.func import functional_call
 
+from gradwright.check import input_names
+from gradwright.check.chance import reproducible
+from gradwright.check.copies import copy_in_graph
 from gradwright.doctor.examination import judge_journal, probe, source_of, treat
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.death import describe_death
 from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.options import Options
+from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.callables import probe_callable
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import Subject
+from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.source.files import read
-from gradwright.doctor.source.places import definition, home, is_user_file
+from gradwright.doctor.source.places import definition, home, is_user_file, relative
 from gradwright.errors import UsageError
 from gradwright.ground.tensors import copy_with_layout, map_tensors, tensors_in
+
+_PATIENCE = 20.0  # seconds for one call
 
 
 def diagnose(fn: Any, *inputs: Any) -> ShownReport:
@@ -31,6 +39,8 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     ``fn``: an ``autograd.Function`` class, a module, or any callable of tensors. ``inputs``: what it is called with;
     floating-point tensors that require a gradient are judged, all of them if none does. The custom Functions inside
     are judged too. Returns the same report as the command line, which prints and shows itself in a notebook.
+    What ``fn`` raises is told in the report, as is that it never ends: after 20 s it counts as such. It is called on
+    copies; random state, buffers and the parameters' ``.grad`` are left as they were.
     Cost: two calls of ``fn`` and some hundred on smaller copies, in forked children on Linux, about a second.
     Raises: UsageError if ``fn`` can't be called or no input is a floating-point tensor.
 
@@ -48,18 +58,44 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     """
     home()
     given = _inputs(fn, inputs)
-    with tempfile.TemporaryDirectory(prefix="gradwright-") as folder, Journal(Path(folder) / "journal") as journal:
-        with Watch(journal, Clock(), whole_script=False) as watch:
-            _call_once(fn, given)
-        options = Options()
-        _add_source(journal, fn)
-        probe(journal, watch, (), options.probe_seconds)
-        if not _is_function(fn):
-            subject = Subject(f"callable:{_name(fn)}", "callable", _name(fn), definition(_code_of(fn)))
-            journal.add(subject, *probe_callable(subject, fn, given))
-        judge_journal(journal, options)
-        treat(journal, watch, options.probe_seconds)
+    with (
+        tempfile.TemporaryDirectory(prefix="gradwright-") as folder,
+        Journal(Path(folder) / "journal") as journal,
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        _consult(fn, given, journal)
         return shown(fold(journal.path))
+
+
+def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
+    options = Options()
+    _add_source(journal, fn)
+    subject = Subject(f"callable:{_name(fn)}", "callable", _name(fn), definition(_code_of(fn)))
+    rehearsed = attempt(lambda: _call_once(fn, given), Limits(_PATIENCE))
+    if rehearsed.how in ("out of time", "died"):
+        journal.add(subject, NotExamined(subject.name, f"called once, {rehearsed.why}"))
+        return
+    with Watch(journal, Clock(), whole_script=False) as watch:
+        death = _called(fn, given, journal, watch, subject)
+    probe(journal, watch, (), options.probe_seconds)
+    if not _is_function(fn) and death is None:
+        journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
+    judge_journal(journal, options)
+    treat(journal, watch, options.probe_seconds)
+
+
+def _called(fn: Any, given: tuple[Any, ...], journal: Journal, watch: Watch, subject: Subject) -> Exception | None:
+    """The watched call; what it raised is told of the Function if it was met, else of the callable."""
+    try:
+        _call_once(fn, given)
+    except Exception as error:  # the subject is someone else's code
+        use = watch.functions.uses.get(fn) if _is_function(fn) else None
+        subject = use.subject if use is not None else subject
+        _, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=subject.id)
+        journal.add(subject, fact)
+        return error
+    return None
 
 
 def _is_function(fn: Any) -> bool:
@@ -78,6 +114,11 @@ def _inputs(fn: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Detached copies; if no tensor of the caller's requires a gradient, every floating-point one does."""
     if not callable(fn):
         raise UsageError(f"diagnose takes a Function class, a module or a callable; this is a {type(fn).__name__}")
+    if isinstance(fn, type) and issubclass(fn, torch.nn.Module):
+        raise UsageError(
+            f"{_name(fn)} is the class of a module: there is nothing to call yet\n"
+            f"  do   gw.diagnose({_name(fn)}(...), torch.randn(4, 3)), an instance and its inputs"
+        )
     floating = [tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() or tensor.is_complex()]
     learns = isinstance(fn, torch.nn.Module) and any(True for _ in fn.parameters())
     if not floating and not learns:
@@ -97,15 +138,54 @@ def _inputs(fn: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _call_once(fn: Any, inputs: tuple[Any, ...]) -> None:
-    """One forward and one backward, watched. Parameters' ``.grad`` is left as it was."""
+    """One forward and one backward. Random state, buffers and the ``.grad`` of parameters are left as they were."""
     call: Callable[..., Any] = fn.apply if _is_function(fn) else fn
-    parameters = list(fn.parameters()) if isinstance(fn, torch.nn.Module) else []
-    outputs = [
-        out for out in tensors_in(call(*inputs)) if out.requires_grad and (out.is_floating_point() or out.is_complex())
-    ]
-    roots = [tensor for tensor in (*tensors_in(inputs), *parameters) if tensor.requires_grad]
-    if outputs and roots:
-        torch.autograd.grad(outputs, roots, [torch.randn_like(out) for out in outputs], allow_unused=True)
+    module = fn if isinstance(fn, torch.nn.Module) else None
+    parameters = list(module.parameters()) if module is not None else []
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()] if module is not None else []
+    # Copies inside a graph are handed over, not leaves: what works in place works.
+    handed = map_tensors(inputs, lambda tensor: copy_in_graph(tensor) if tensor.requires_grad else tensor)
+    try:
+        with reproducible(0):
+            outputs = [out for out in tensors_in(call(*handed)) if out.requires_grad]
+            roots = [tensor for tensor in (*tensors_in(inputs), *parameters) if tensor.requires_grad]
+            if outputs and roots:
+                torch.autograd.grad(outputs, roots, [torch.randn_like(out) for out in outputs], allow_unused=True)
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def _opened(fn: Any, inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...]]:
+    """``fn`` as a callable of tensors side by side, those tensors, their names: what lists and dicts hold is judged
+    too, and of a module without a floating-point input its parameters."""
+    names = input_names(fn, len(inputs))
+    if isinstance(fn, torch.nn.Module) and not any(tensor.requires_grad for tensor in tensors_in(inputs)):
+        learnt = {name: parameter for name, parameter in fn.named_parameters() if parameter.requires_grad}
+
+        def with_parameters(*values: Tensor) -> Any:
+            return functional_call(fn, dict(zip(learnt, values, strict=True)), inputs)
+
+        return with_parameters, tuple(learnt.values()), tuple(learnt)
+    if not any(isinstance(item, (list, tuple, dict)) for item in inputs):
+        return fn, inputs, names
+
+    def closed(*values: Tensor) -> Any:
+        left = iter(values)
+        return fn(*map_tensors(inputs, lambda _: next(left)))
+
+    return closed, tuple(tensors_in(inputs)), tuple(_leaf_names(names, inputs))
+
+
+def _leaf_names(names: Iterable[str], items: Iterable[Any]) -> Iterator[str]:
+    for name, item in zip(names, items, strict=True):
+        if isinstance(item, Tensor):
+            yield name
+        elif isinstance(item, dict):
+            yield from _leaf_names((f"{name}[{key!r}]" for key in item), item.values())
+        elif isinstance(item, (list, tuple)):
+            yield from _leaf_names((f"{name}[{number}]" for number in range(len(item))), item)
 
 
 def _add_source(journal: Journal, fn: Any) -> None:

@@ -47,7 +47,7 @@ class Patient:
         self.loops = LoopWatch(self.clock.saw, self.clock.share, _copy_names)
         self.files: dict[str, SourceFile] = {}
         self.watch: Watch | None = None
-        self.main: Location | None = None
+        self.script = _script_subject(options)
         self._process = os.getpid()
         self._finished = False
         self._asked = 0
@@ -58,7 +58,7 @@ class Patient:
         """Run the script to its end, or to where enough was seen, then examine. Returns the script's exit code."""
         program = find_program(self.options.target, module=self.options.module, arguments=self.options.arguments)
         self.journal.script(argv=program.argv)
-        self.journal.add(self.script_subject())
+        self.journal.add(self.script)
         with self._watching(program):
             code = run_program(program, self._compile, on_death=self._died)
         if os.getpid() != self._process:
@@ -77,7 +77,11 @@ class Patient:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values())
+        try:
+            examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values())
+        except KeyboardInterrupt:
+            self.journal.add(NotExamined("whatever is missing here", "the trying of subjects was interrupted"))
+            judge_journal(self.journal, self.options)
         self.journal.progress("finished")
 
     @contextlib.contextmanager
@@ -111,6 +115,7 @@ class Patient:
                 self._unwatch()
 
     def _unwatch(self) -> None:
+        self.loops.closed = True
         if self.watch is not None:
             self.watch.__exit__(None, None, None)
 
@@ -161,15 +166,16 @@ class Patient:
             self.clock.stopped_early = "by Ctrl-C"
         from gradwright.doctor.observe.death import describe_death
 
-        subject = self.script_subject()
-        death, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=subject.id)
+        death, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=self.script.id)
         self.journal.script(exception=death)
         if not isinstance(error, KeyboardInterrupt):
-            self.journal.add(subject, fact)
+            self.journal.add(fact)
 
-    def script_subject(self) -> Subject:
-        path = relative(find_program(self.options.target, module=self.options.module, arguments=()).path)
-        return Subject(id="script", kind="script", name=Path(path).name, location=Location(path, 1))
+
+def _script_subject(options: Options) -> Subject:
+    """Asked before the script can change directory."""
+    path = relative(find_program(options.target, module=options.module, arguments=()).path)
+    return Subject(id="script", kind="script", name=Path(path).name, location=Location(path, 1))
 
 
 def _copy_names(names: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,27 @@ def plain_gradient(trial: Trial, mode: Any = None) -> dict[int, torch.Tensor] | 
     return found if all(bool(torch.isfinite(gradient).all()) for gradient in found.values()) else None
 
 
+class Unstopped(TorchFunctionMode):
+    """Lets gradients pass where the subject holds them back: ``detach()``, ``.data``, ``no_grad()``.
+
+    ``seen`` holds the names of those that it used on something that a gradient flows through.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch._C._set_grad_enabled and args and not args[0]:
+            self.seen.add("no_grad")
+            return None
+        stopped = {torch.Tensor.detach: "detach", torch.Tensor.data.__get__: "data"}.get(func)  # type: ignore[attr-defined]  # torch's stub calls `data` a tensor
+        if stopped is not None and args and isinstance(args[0], torch.Tensor) and args[0].requires_grad:
+            self.seen.add(stopped)
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
 class StraightThrough(TorchFunctionMode):
     """Lets gradients pass through rounding (round, floor, ceil, trunc, sign, heaviside) as through the identity.
 

@@ -25,11 +25,14 @@ class Clock:
         self.first_gradient: float | None = None
         self._first: float | None = None
         self._last = 0.0
+        self.over = False
         self._raised = 0
         self._process = os.getpid()
 
     def saw(self, started: float, ended: float) -> None:
-        """Work on gradients from ``started`` to ``ended`` (``perf_counter`` seconds)."""
+        """Work on gradients from ``started`` to ``ended`` (``perf_counter`` seconds); none counts once it is ``over``."""
+        if self.over:
+            return
         if self._first is None:
             self._first = started
         self._last = ended

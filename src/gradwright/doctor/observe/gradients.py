@@ -22,6 +22,13 @@ from gradwright.doctor.source.places import is_user_file, location_in, user_fram
 
 Api = Literal["autograd.grad", "backward"]
 
+_PARAMETERS: dict[Api, tuple[str, ...]] = {
+    "autograd.grad": ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph"),
+    "backward": ("tensors", "grad_tensors", "retain_graph", "create_graph"),
+}
+
+_SUMS = ("SumBackward", "MeanBackward")
+_TURNED = ("TBackward", "TransposeBackward", "PermuteBackward")
 # Nodes that take one entry or row out of a tensor. SelectBackward0 is x[j], UnbindBackward0 iteration over x.
 _TAKES_ENTRY = ("SelectBackward", "UnbindBackward", "IndexBackward")
 # What may stand between an entry and what is differentiated: squeeze, x[j:j+1], a power, a sum of one row ...
@@ -121,8 +128,7 @@ class GradientWatch:
         site = self.sites.get(key)
         if site is None:
             at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
-            name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
-            place = "the script" if name == "<module>" else name.replace("<locals>.", "")
+            place = _place(frame.f_code)
             subject = Subject(
                 id=f"gradient_call:{api}@{at.path}:{at.line}:{at.column}",
                 kind="gradient_call",
@@ -135,17 +141,16 @@ class GradientWatch:
         return site
 
     def _look_at(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        roots = args[0] if args else kwargs.get("outputs" if site.api == "autograd.grad" else "tensors")
-        root = roots if isinstance(roots, Tensor) else _only(roots)
-        site.create_graph = site.create_graph or bool(kwargs.get("create_graph", False))
+        given = {**dict(zip(_PARAMETERS[site.api], args, strict=False)), **kwargs}
+        root = _only(given.get("outputs" if site.api == "autograd.grad" else "tensors"))
+        site.create_graph = site.create_graph or bool(given.get("create_graph", False))
         if root is None:
             site.run, site.run_key = 0, None
             return
         if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
             self._loss(site, root)
-        cotangents = kwargs.get("grad_outputs") if site.api == "autograd.grad" else kwargs.get("grad_tensors")
-        wrt = args[1] if len(args) > 1 and site.api == "autograd.grad" else kwargs.get("inputs")
-        key, of, shape = _entry_of(root, _only(cotangents), wrt)
+        cotangents = given.get("grad_outputs" if site.api == "autograd.grad" else "grad_tensors")
+        key, of, shape = _entry_of(root, _only(cotangents), given.get("inputs"))
         site.run = site.run + 1 if key is not None and key == site.run_key else int(key is not None)
         site.run_key = key
         if site.run > site.longest_run:
@@ -217,8 +222,9 @@ def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, st
     """A key that stays the same while entries of one tensor, on one graph, are differentiated one after the other.
 
     Nodes are told apart by their sequence number: holding the node itself would keep the user's graph alive.
-    Column sums, ``y[:, k].sum()``, are the sum trick and no entries; products with a vector that changes (power
-    iteration, conjugate gradients) are none either.
+    Column sums, ``y[:, k].sum()`` or ``y.sum(0)[k]``, are the sum trick and no entries; products with a vector that
+    changes (power iteration, conjugate gradients) are none either, nor are the entries of a leaf: each has a graph of
+    its own.
     """
     node = root.grad_fn
     if node is None:
@@ -236,24 +242,41 @@ def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, st
         for item in front:
             name = item.name()
             if name.startswith(_TAKES_ENTRY):
-                if summed and getattr(item, "_saved_dim", 0) not in (0,):
-                    return None, "", ()  # the sum trick, one column at a time
                 base = item.next_functions[0][0]
+                columns = getattr(item, "_saved_dim", 0) != 0 or (base and base.name().startswith(_TURNED))
+                if summed and columns:
+                    return None, "", ()  # the sum trick, one column at a time
                 while base is not None and base.name().startswith(_TAKES_ENTRY):
                     item, base = base, base.next_functions[0][0]
-                if base is None:
+                if base is None or hasattr(base, "variable") or _sums_rows_of(base, wrt):
                     return None, "", ()
                 return (
                     (_number(base), inputs),
                     "entries of one tensor",
                     tuple(getattr(item, "_saved_self_sym_sizes", ())),
                 )
-            summed = summed or name.startswith(("SumBackward", "MeanBackward"))
+            summed = summed or name.startswith(_SUMS)
         front = list(itertools.islice((edge[0] for item in front for edge in item.next_functions if edge[0]), 16))
     return None, "", ()
 
 
+def _sums_rows_of(node: Any, wrt: Any) -> bool:
+    """Whether a node is a sum over what the differentiated tensor has as its first dimension: the batch."""
+    inputs = _only(wrt)
+    sizes, dims = getattr(node, "_saved_self_sym_sizes", ()), getattr(node, "_saved_dim", None)
+    if inputs is None or inputs.dim() == 0 or not node.name().startswith(_SUMS) or not isinstance(dims, tuple):
+        return False
+    wrapped = [dim - (1 << 64) if dim >= 1 << 63 else dim for dim in dims]
+    return any(-len(sizes) <= dim < len(sizes) and sizes[dim] == inputs.shape[0] > 1 for dim in wrapped)
+
+
 def _number(node: Any) -> tuple[str, int]:
-    # AccumulateGrad nodes have no number of their own that lasts; they are as good as their variable.
-    variable = getattr(node, "variable", None)
-    return node.name(), id(variable) if variable is not None else node._sequence_nr()
+    return node.name(), node._sequence_nr()
+
+
+def _place(code: CodeType) -> str:
+    """The function as a person names it: what runs in a comprehension runs in the function around it."""
+    parts = code.co_qualname.split(".<locals>.")
+    while parts and parts[-1] in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
+        parts.pop()
+    return ".".join(parts) if parts and parts != ["<module>"] else "the script"

@@ -29,6 +29,8 @@ class LoopWatch:
     ) -> None:
         self._saw, self._share, self._copy = saw, share, copy
         self.uses: list[LoopUse] = []
+        # Once the script is over, its functions run again in trials: those are no entries.
+        self.closed = False
         self._open = threading.local()
         # torch's own, once torch is here: torch.compile knows it and leaves the rest of the hook out.
         self.is_compiling: Callable[[], bool] = bool
@@ -41,7 +43,7 @@ class LoopWatch:
 
     def enter(self, number: int) -> bool:
         """Whether the caller should hand over its live-ins."""
-        if self.is_compiling():
+        if self.closed or self.is_compiling():
             return False
         torch = sys.modules.get("torch")
         use = self.uses[number]
@@ -61,7 +63,7 @@ class LoopWatch:
         self._open.started[number] = time.perf_counter()
 
     def leave(self, number: int) -> None:
-        if self.is_compiling():
+        if self.closed or self.is_compiling():
             return
         started = getattr(self._open, "started", {}).pop(number, None)
         if started is not None:

@@ -4,15 +4,19 @@ NOTE [stale gradients]: after a step, the gradients of a few parameters are reme
 backward still finds the same object, with the same version and not all zero, it adds to gradients that a step has
 already used. Whether that was meant to be is only known at the optimizer's own next step: in a GAN the generator's
 backward also adds to the discriminator's old gradients, which are cleared before the discriminator's turn. So a step is
-stale when since the step before, no backward and not the step itself found the gradients cleared, and none was changed
-by anything but a backward (``p.grad.mul_(0.9)`` is somebody's momentum, not an omission).
+stale when since the step before, no backward and not the step itself found the gradients cleared or replaced, and none
+was changed by anything but a backward (``p.grad.mul_(0.9)`` is somebody's momentum, not an omission). A step with a
+closure takes its gradients inside, so it is judged when it is over as well.
+
+An optimizer that is made anew at the same place (an inner loop, a fold) carries on its predecessor's record.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -26,25 +30,27 @@ from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 
-_SAMPLE = 4  # parameters of an optimizer that are looked at
+# Parameters of an optimizer whose gradients are remembered, and how many are looked at to find them.
+_SAMPLE, _LOOKED_AT = 4, 16
 
 
 @dataclass
 class Remembered:
-    """A parameter's gradient as a step left it; held weakly, so that clearing it frees its memory as ever."""
+    """A parameter's gradient as a step left it; held weakly, so that both are freed as ever."""
 
-    parameter: Tensor
+    parameter: weakref.ref[Tensor]
     grad: weakref.ref[Tensor]
     version: int
 
+    def now(self) -> Tensor | None:
+        """The parameter's gradient if it still is that one and not cleared."""
+        parameter = self.parameter()
+        grad = parameter.grad if parameter is not None else None
+        return grad if grad is not None and grad is self.grad() and _any(grad) else None
+
     def untouched(self) -> bool:
-        grad = self.parameter.grad
-        return (
-            grad is not None
-            and grad is self.grad()
-            and grad._version == self.version
-            and bool(torch.any(grad.detach() != 0))
-        )
+        grad = self.now()
+        return grad is not None and grad._version == self.version
 
 
 @dataclass
@@ -52,10 +58,12 @@ class OptimizerUse:
     """One optimizer and what was seen of it."""
 
     subject: Subject
+    optimizer: weakref.ref[Optimizer]
     steps: int = 0
     stale_steps: int = 0
     first_stale: int | None = None
     parameters: int = 0
+    optimizers: int = 1
     remembered: list[Remembered] = field(default_factory=list)
     added_to_stale: bool = False
     cleared: bool = False
@@ -91,13 +99,17 @@ class OptimizerWatch:
             if all(held.untouched() for held in use.remembered):
                 use.added_to_stale = True
                 use.site = site
-            elif not use.added_to_stale or any(_is_clear(held.parameter) for held in use.remembered):
+            elif not use.added_to_stale or any(held.now() is None for held in use.remembered):
                 use.cleared = True
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         use = self.uses.get(optimizer) or self._meet(optimizer)
-        if use.remembered and use.added_to_stale and not use.cleared:
+        self._judge(use)
+
+    def _judge(self, use: OptimizerUse) -> None:
+        if use.added_to_stale and not use.cleared and all(held.now() is not None for held in use.remembered):
             use.stale_steps += 1
+            use.added_to_stale = False
             if use.first_stale is None:
                 use.first_stale = use.steps
 
@@ -105,16 +117,19 @@ class OptimizerWatch:
         use = self.uses.get(optimizer)
         if use is None:
             return
+        self._judge(use)
         use.steps += 1
         use.added_to_stale = use.cleared = False
-        use.remembered = []
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                grad = parameter.grad
-                if grad is not None and grad.layout is torch.strided and len(use.remembered) < _SAMPLE:
-                    use.remembered.append(Remembered(parameter, weakref.ref(grad), grad._version))
+        use.remembered = list(islice(self._remembered(optimizer), _SAMPLE))
         self._clock.steps = max(self._clock.steps, use.steps)
         self._pulse()
+
+    def _remembered(self, optimizer: Optimizer) -> Iterator[Remembered]:
+        """What is zero by itself (the weights of a dead unit) says nothing about clearing."""
+        known = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+        for parameter in islice((p for p in known if p.grad.layout is torch.strided), _LOOKED_AT):
+            if _any(parameter.grad):
+                yield Remembered(weakref.ref(parameter), weakref.ref(parameter.grad), parameter.grad._version)
 
     def _meet(self, optimizer: Optimizer) -> OptimizerUse:
         frame = user_frame(5)
@@ -123,6 +138,11 @@ class OptimizerWatch:
             frame = user_frame(1)
         assert frame is not None  # somebody called step
         at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+        use = next((use for use in self._all if (use.subject.name, use.subject.location) == (name, at) and use.optimizer() is None), None)
+        if use is not None:
+            use.optimizer, use.optimizers, use.remembered = weakref.ref(optimizer), use.optimizers + 1, []
+            self.uses[optimizer] = use
+            return use
         subject = Subject(
             id=f"optimizer:{name}{len(self._all)}@{at.path}:{at.line}",
             kind="optimizer",
@@ -130,7 +150,8 @@ class OptimizerWatch:
             location=at,
             origin="script" if is_user_file(frame.f_code.co_filename) else "library",
         )
-        use = OptimizerUse(subject, parameters=sum(len(group["params"]) for group in optimizer.param_groups))
+        parameters = sum(len(group["params"]) for group in optimizer.param_groups)
+        use = OptimizerUse(subject, weakref.ref(optimizer), parameters=parameters)
         self.uses[optimizer] = use
         self._all.append(use)
         self._on_new(subject)
@@ -144,6 +165,7 @@ class OptimizerWatch:
                 steps=use.steps,
                 stale_steps=use.stale_steps,
                 first_stale_step=use.first_stale,
+                optimizers=use.optimizers,
                 parameters=use.parameters,
                 backward_site=use.site.location if use.site is not None else None,
             )
@@ -151,5 +173,5 @@ class OptimizerWatch:
         ]
 
 
-def _is_clear(parameter: Tensor) -> bool:
-    return parameter.grad is None or not bool(torch.any(parameter.grad.detach() != 0))
+def _any(grad: Tensor) -> bool:
+    return bool(torch.any(grad.detach() != 0))

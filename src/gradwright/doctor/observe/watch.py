@@ -61,6 +61,7 @@ class Watch:
         self.optimizers.remove()
         self.gradients.remove()
         self.functions.remove()
+        self.clock.over = True
         self.flush()
         self._journal.add(*self.store.descriptions(), *self.store.not_examined())
         if self._whole_script:

@@ -19,13 +19,16 @@ from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined, Subject
 
 
-def probe_callable(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> Iterator[Fact | NotExamined]:
-    """Facts about ``fn`` at ``inputs``."""
+def probe_callable(
+    subject: Subject, fn: Any, inputs: tuple[Any, ...], names: tuple[str, ...]
+) -> Iterator[Fact | NotExamined]:
+    """Facts about ``fn`` at ``inputs``, which are called ``names``."""
     limits = Limits()
     wanted = tuple(isinstance(item, Tensor) and item.requires_grad for item in inputs)
     if any(wanted):
         judged = attempt(
-            lambda: check.judge_values(fn, inputs, wanted, deadline=time.monotonic() + limits.seconds), limits
+            lambda: check.judge_values(fn, inputs, wanted, names=names, deadline=time.monotonic() + limits.seconds),
+            limits,
         )
         yield from verdict_facts(judged.value or (), subject=subject.id, specimen="", tried_on=describe(inputs))
         if judged.how != "returned":

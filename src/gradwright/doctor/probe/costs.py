@@ -99,6 +99,7 @@ def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
                 hot=location_in(hot_code, hot_at, hot_counts.line),
                 iterations=iterations,
                 operations=operations,
+                views=sum(counts.views for _, counts, _ in members),
                 scalar_operations=sum(counts.scalar_operations for _, counts, _ in members),
                 full_operations=full,
                 extrapolated=full != operations or not trace.complete,

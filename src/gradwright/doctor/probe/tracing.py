@@ -26,9 +26,10 @@ class EnoughTraced(BaseException):
 
 @dataclass
 class Counts:
-    """Of one instruction."""
+    """Of one instruction. ``views``: operations that only hand out a view; ``scalar_operations``: others, on an element."""
 
     operations: int = 0
+    views: int = 0
     scalar_operations: int = 0
     bytes: int = 0
     line: int = 0
@@ -80,9 +81,10 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
             counts = self._trace.instructions[key] = Counts(line=frame.f_lineno)
         counts.operations += 1
         produced = list(tensors_in(result))
-        if produced and max(tensor.numel() for tensor in produced) <= 1:
-            counts.scalar_operations += 1
-        if not _only_views(func):
+        if _only_views(func):
+            counts.views += 1
+        else:
+            counts.scalar_operations += all(tensor.numel() <= 1 for tensor in produced or tensors_in(args, 2))
             counts.bytes += sum(tensor_bytes(t) for t in tensors_in(args, 2)) + sum(map(tensor_bytes, produced))
         if counts.operations % 64 == 0 and time.monotonic() > self._deadline:
             raise EnoughTraced

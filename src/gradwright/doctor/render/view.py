@@ -159,7 +159,7 @@ def _focus(report: Report, finding: Finding) -> tuple[Location | None, str]:
     for loop in report.of(LoopShape):
         below = loop.hot.path == finding.location.path and 0 <= loop.hot.line - finding.location.line <= 40
         if loop.id in finding.evidence and below:
-            per_element = loop.scalar_operations * 2 >= loop.operations > 0
+            per_element = loop.scalar_operations * 2 >= loop.operations - loop.views > 0
             return (
                 loop.hot,
                 "once per element" if per_element else f"in each of {counted(loop.iterations, 'iteration')}",

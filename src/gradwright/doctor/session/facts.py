@@ -199,7 +199,7 @@ class DeclaredSurrogate(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCost:
-    """Operations dispatched from one expression. ``scalar_operations``: those whose result has at most one element."""
+    """Operations dispatched from one expression. ``scalar_operations``: those that compute or move a single element."""
 
     location: Location
     operations: int
@@ -228,10 +228,10 @@ class OpsPerLine(Fact):
 class LoopShape(Fact):
     """A Python loop that dispatches operations. ``location`` is the loop statement, ``hot`` its heaviest expression.
 
-    ``iterations`` of the innermost body, ``operations`` and ``scalar_operations`` dispatched inside it, at the shapes
-    ``tried_on``; ``full_operations`` is what the shapes of the run need, measured or extrapolated per element
-    (``extrapolated``). ``share_of_step``: of the watched time. ``carried``: one sentence on the dependence that one
-    iteration has on an earlier one, "" where none was found.
+    ``iterations`` of the innermost body, ``operations`` dispatched inside it, at the shapes ``tried_on``: ``views`` of
+    them only select something, ``scalar_operations`` compute or move a single element. ``full_operations`` is what the
+    shapes of the run need, measured or extrapolated per element (``extrapolated``). ``share_of_step``: of the watched
+    time. ``carried``: one sentence on the dependence that one iteration has on an earlier one, "" where none was found.
     """
 
     phase: Phase
@@ -240,6 +240,7 @@ class LoopShape(Fact):
     iterations: int
     operations: int
     scalar_operations: int
+    views: int = 0
     full_operations: int
     extrapolated: bool
     seconds: float

@@ -33,7 +33,7 @@ _PROGRESS = "progress"
 def _key(part: str, data: dict[str, Any]) -> str:
     if part in ("findings", "suppressed"):
         at = data["location"]
-        return f"{data['code']} {data['subject']} {at['path']}:{at['line']}:{at['column']}"
+        return f"{data['code']} {data['subject']} {at['path']}:{at['line']}:{at['column']} {data['message']}"
     if part == "not_examined":
         return str(data["what"])
     return str(data["path"] if part == "sources" else data["id"])
@@ -52,7 +52,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may write while its own thread is writing
         self._stream = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
         self._pending = ""
         self._last: dict[str, str] = {}

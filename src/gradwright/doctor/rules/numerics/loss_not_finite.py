@@ -35,7 +35,10 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if step is None:
             continue
         before = [value for value in loss.history[:step] if math.isfinite(value)]
-        last = f"It was {before[0]:.3g} at step 0 and {before[-1]:.3g} at step {len(before) - 1}. " if before else ""
+        first = f"It was {before[0]:.3g} at step 0" if before else ""
+        last = (
+            f"{first} and {before[-1]:.3g} at step {len(before) - 1}. " if len(before) > 1 else first and f"{first}. "
+        )
         yield RULE.finding(
             subject,
             at=subject.location,
@@ -55,7 +58,7 @@ def _advice(before: list[float], step: int) -> str:
             "it was so from the start: look at the data and at the first parameters, and for a logarithm or a "
             "division of zero in the loss"
         )
-    if abs(before[-1]) > _GREW * max(abs(before[0]), 1e-12):
+    if abs(before[-1]) > _GREW * max(abs(before[0]), 1.0):
         return (
             "it diverged: a smaller learning rate, gradient clipping, or a fault that lets the loss grow without bound"
         )

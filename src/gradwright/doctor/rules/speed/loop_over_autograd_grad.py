@@ -42,11 +42,26 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             f"{calls.share_of_step * 100:.0f} % of the step",
             why=f"Each of the {calls.calls:,} calls walks the graph for one of the {calls.run_of}{shape}"
             f"{', and keeps a graph of its own (create_graph)' if calls.create_graph else ''}.",
-            hints=[
-                "if each sample depends on its own row only, take all rows at once: one call per output column, "
-                "torch.autograd.grad(out[:, k].sum(), z, create_graph=True)[0]",
-                "if samples are coupled (BatchNorm in training, attention over the batch), the sum would mix them: "
-                "torch.func.vmap over autograd.grad with one-hot cotangents keeps them apart",
-            ],
+            hints=_hints(calls),
             evidence=[calls.id],
         )
+
+
+def _hints(calls: GradientCalls) -> list[str]:
+    batched = "torch.autograd.grad(out, z, torch.eye(len(out)), is_grads_batched=True)[0]"
+    if calls.api == "backward":
+        return [
+            "if only the sum of these gradients is used, one backward of the sum gives it",
+            "for the gradient of each sample: torch.func.vmap(torch.func.grad(loss_of_one_sample), in_dims=(None, 0, 0))",
+        ]
+    if len(calls.run_shape) < 2:
+        return [
+            f"all rows of the Jacobian in one batched call: {batched}; torch.func.hessian for second derivatives",
+            "if each sample depends on its own row only, the gradient of out.sum() holds all rows at once",
+        ]
+    return [
+        "if each sample depends on its own row only, take all rows at once: one call per output column, "
+        "torch.autograd.grad(out[:, k].sum(), z, create_graph=True)[0]",
+        "if samples are coupled (BatchNorm in training, attention over the batch), the sum would mix them: "
+        "torch.autograd.grad with one-hot grad_outputs and is_grads_batched=True keeps them apart",
+    ]

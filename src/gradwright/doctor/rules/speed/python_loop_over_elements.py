@@ -36,7 +36,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for loop in facts.of(LoopShape):
         if loop.share_of_step < _SHARE or loop.iterations < _ITERATIONS:
             continue
-        if loop.scalar_operations < 0.5 * loop.operations:
+        if 2 * loop.scalar_operations < loop.operations - loop.views:
             continue
         costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
         count = f"about {_rounded(loop.full_operations):,}" if loop.extrapolated else f"{loop.full_operations:,}"
@@ -62,12 +62,16 @@ def _owner(subject: Subject, loop: LoopShape) -> str:
 
 def _why(loop: LoopShape, costs: OpsPerLine | None) -> str:
     text = (
-        f"{loop.iterations:,} iterations dispatched {loop.operations:,} operations, {loop.scalar_operations:,} of them "
-        f"on a single element (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)} in the run."
+        f"{loop.iterations:,} iterations dispatched {loop.operations:,} operations: {loop.scalar_operations:,} on a "
+        f"single element{_selections(loop)} (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)} in the run."
     )
     if costs is not None and costs.minimum_bytes:
         text += f" It moves {costs.bytes / costs.minimum_bytes:.1f} times the bytes it must."
     return text
+
+
+def _selections(loop: LoopShape) -> str:
+    return f", {loop.views:,} selections" if loop.views else ""
 
 
 def _hints(loop: LoopShape) -> list[str]:
