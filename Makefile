@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 
-.PHONY: help demo test lint types contracts pytest test-peers test-gpu bench bench-gpu goldens generate clean
+.PHONY: help demo test lint types contracts pytest test-peers bench goldens generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,7 +34,7 @@ contracts: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY)
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not gpu and not peers"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
@@ -46,16 +46,13 @@ $(PEERS_READY): $(READY) tests/real/requirements.txt
 test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torchsde, kornia, ...)
 	$(PEERS)/bin/python -m pytest -m peers tests
 
-test-gpu: $(READY) ## tests that need an accelerator
-	$(BIN)/pytest -m gpu
-
 bench: $(READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py
 	$(BIN)/python benchmarks/how_long_does_the_doctor_take.py
 	$(BIN)/python benchmarks/table.py
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant
-	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not gpu and not peers" -k golden
+	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not peers" -k golden
 
 generate: $(READY) ## rewrite what is generated: the pages of the rules, the README's transcript
 	$(BIN)/python tools/generate.py

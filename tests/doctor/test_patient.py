@@ -447,3 +447,10 @@ def test_a_fault_of_the_watching_never_becomes_the_scripts(
     assert called.stdout == "the script went on\n"
     assert called.code == 3
     assert "none of your business" in called.stderr
+
+
+def test_a_function_that_writes_files_is_not_replayed(run: Callable, script: Callable, tmp_path: Path) -> None:
+    ran = run(script(WRONG.replace("return x ** 2", "open('log.txt', 'a').write('forward ')\n        return x ** 2")))
+    assert (tmp_path / "log.txt").read_text() == "forward "
+    assert ran.codes == []
+    assert any("opens a file" in item.why for item in ran.report.not_examined)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from gradwright.check.causes import Cause, fit
-from gradwright.check.context import input_names
+from gradwright.check.context import input_names, is_function
 from gradwright.check.evidence import Point, Weighed
 from gradwright.check.oracles.differences import slope
+from gradwright.check.sharing import gradient_around_another
 from gradwright.check.surrogates import (
     factorisations,
+    held_back,
     is_identity,
     is_piecewise_constant,
     is_torn,
@@ -38,6 +41,7 @@ def judge_values(
     deadline: float | None = None,
     outputs: Sequence[bool] | None = None,
     received: Sequence[torch.Tensor | None] | None = None,
+    nested: bool = False,
 ) -> tuple[InputVerdict, ...]:
     """Judge the gradient of ``subject`` with respect to each wanted input, at ``args``.
 
@@ -45,9 +49,10 @@ def judge_values(
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
     ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
     output (of a Function's, tensor or not), which of them receive cotangents where the subject is used (``None``: all
-    that can); ``received``: those cotangents themselves, for subjects that only some cotangents make sense to. Returns
-    one verdict per wanted input, in order. Never raises what the subject raises: that makes the verdict "unknown", with
-    the reason.
+    that can); ``received``: those cotangents themselves, for subjects that only some cotangents make sense to;
+    ``nested``: the Function is used again between a forward of it and its backward, so what two calls share is looked
+    for too. Returns one verdict per wanted input, in order. Never raises what the subject raises: that makes the
+    verdict "unknown", with the reason.
 
     Shapes: any. Dtypes: judged in float64 where the subject takes it. Cost: about 10 calls of the subject, and 5 to 300
     more per input, the most where something is wrong and autograd has nothing to say.
@@ -81,6 +86,7 @@ def judge_values(
         if fit_inputs:
             point = Point.of(settle(subject, args, able, seed=seed, deadline=deadline, used=outputs))
             judge = _Judge(point, args, labels, received)
+            around = gradient_around_another(point.trial) if nested and is_function(subject) else None
     except TimeUp:
         for index in fit_inputs:
             unknown(index, "time limit")
@@ -92,6 +98,8 @@ def judge_values(
     for index in fit_inputs:
         try:
             verdicts[index] = judge.judge(index)
+            if around is not None and verdicts[index].verdict == "right":
+                verdicts[index] = judge.apart(index, verdicts[index], around[index])
         except TimeUp:
             unknown(index, "time limit", judge.checks)
         except Exception as error:
@@ -174,6 +182,24 @@ class _Judge:
             reason = "finite differences disagree with the backward here, but agree with it right beside this point"
             return self._verdict(index, "unknown", before, reason=reason)
         return self._wrong(point, index, weighed, before)
+
+    def apart(self, index: int, right: InputVerdict, around: torch.Tensor) -> InputVerdict:
+        """The verdict, right for a call by itself; ``around`` is what the same call returns around another one."""
+        alone = self.point.returned[index]
+        differs, largest = (around - alone).abs(), float(alone.abs().max())
+        if float(differs.max()) <= max(1e-2 * self.point.trial.precision.tolerance, 1e-6) * largest:
+            return right
+        worst = int(differs.argmax())
+        return dataclasses.replace(
+            right,
+            verdict="wrong",
+            cause="another call's",
+            error=float(differs[worst]) / max(largest, 1e-300),
+            at=self._place(index, worst),
+            returned=float(around[worst]),
+            expected=float(alone[worst]),
+            reason="right for one call alone, wrong where another one comes between forward and backward",
+        )
 
     def _notable(self, index: int) -> bool:
         """Is what the backward returned more than rounding of the cotangents?"""

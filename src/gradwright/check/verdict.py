@@ -17,10 +17,11 @@ class InputVerdict:
     """Is the gradient with respect to one input right, on one call's arguments?
 
     ``cause`` is "" when right or unknown; otherwise "factor" (``factor`` is what was returned divided by the truth),
-    "sign", "zero", "transposed", "cotangent ignored", "formula", or, of a surrogate, "identity" or "piecewise
-    constant". ``error`` and ``tolerance`` are relative to the largest entry of the truth. ``returned`` and ``expected``
-    are the values at index ``at``, the entry that differs most. ``oracles`` names those whose word the verdict is,
-    ``checks`` counts the comparisons made, ``reason`` says in words why the answer is unknown (or what else to know).
+    "sign", "zero", "transposed", "cotangent ignored", "another call's", "formula", or, of a surrogate, "identity",
+    "piecewise constant" or (of a callable that detaches) "gradient held back". ``error`` and ``tolerance`` are relative
+    to the largest entry of the truth. ``returned`` and ``expected`` are the values at index ``at``, the entry that
+    differs most. ``oracles`` names those whose word the verdict is, ``checks`` counts the comparisons made, ``reason``
+    says in words why the answer is unknown (or what else to know).
     """
 
     index: int

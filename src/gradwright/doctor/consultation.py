@@ -72,12 +72,13 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
     options = Options()
     _add_source(journal, fn)
     subject = Subject(f"callable:{_name(fn)}", "callable", _name(fn), definition(_code_of(fn)))
-    rehearsed = attempt(lambda: _call_once(fn, given), Limits(_PATIENCE))
+    rehearsed = attempt(lambda: _call_once(fn, given, _handed(given)), Limits(_PATIENCE))
     if rehearsed.how in ("out of time", "died"):
         journal.add(subject, NotExamined(subject.name, f"called once, {rehearsed.why}"))
         return
+    handed = _handed(given)
     with Watch(journal, Clock(), whole_script=False) as watch:
-        death = _called(fn, given, journal, watch, subject)
+        death = _called(fn, given, handed, journal, watch, subject)
     probe(journal, watch, (), options.probe_seconds)
     if not _is_function(fn) and death is None:
         journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
@@ -85,10 +86,12 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
     treat(journal, watch, options.probe_seconds)
 
 
-def _called(fn: Any, given: tuple[Any, ...], journal: Journal, watch: Watch, subject: Subject) -> Exception | None:
+def _called(
+    fn: Any, given: tuple[Any, ...], handed: tuple[Any, ...], journal: Journal, watch: Watch, subject: Subject
+) -> Exception | None:
     """The watched call; what it raised is told of the Function if it was met, else of the callable."""
     try:
-        _call_once(fn, given)
+        _call_once(fn, given, handed)
     except Exception as error:  # the subject is someone else's code
         use = watch.functions.uses.get(fn) if _is_function(fn) else None
         subject = use.subject if use is not None else subject
@@ -137,14 +140,19 @@ def _inputs(fn: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(map_tensors(item, copy) for item in inputs)
 
 
-def _call_once(fn: Any, inputs: tuple[Any, ...]) -> None:
+def _handed(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies inside a graph: what works in place on its inputs would be refused the leaves themselves."""
+    return tuple(
+        map_tensors(item, lambda tensor: copy_in_graph(tensor) if tensor.requires_grad else tensor) for item in inputs
+    )
+
+
+def _call_once(fn: Any, inputs: tuple[Any, ...], handed: tuple[Any, ...]) -> None:
     """One forward and one backward. Random state, buffers and the ``.grad`` of parameters are left as they were."""
     call: Callable[..., Any] = fn.apply if _is_function(fn) else fn
     module = fn if isinstance(fn, torch.nn.Module) else None
     parameters = list(module.parameters()) if module is not None else []
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()] if module is not None else []
-    # Copies inside a graph are handed over, not leaves: what works in place works.
-    handed = map_tensors(inputs, lambda tensor: copy_in_graph(tensor) if tensor.requires_grad else tensor)
     try:
         with reproducible(0):
             outputs = [out for out in tensors_in(call(*handed)) if out.requires_grad]

@@ -35,6 +35,8 @@ class FunctionUse:
     forward_calls: int = 0
     tracked_calls: int = 0
     backward_calls: int = 0
+    nested: bool = False  # another call of it came between a forward and its backward
+    last_node: weakref.ref[Any] | None = None
     transformed_calls: int = 0  # under torch.func transforms, whose tensors are no specimens
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0

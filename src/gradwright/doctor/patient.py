@@ -44,7 +44,7 @@ class Patient:
     def __init__(self, options: Options, journal: Journal) -> None:
         self.options, self.journal = options, journal
         self.clock = Clock(*((None, None) if options.to_end else (options.max_steps, options.max_seconds)))
-        self.loops = LoopWatch(self.clock.saw, self.clock.share, _copy_names)
+        self.loops = LoopWatch(self.clock.saw, self.clock.share, lambda: self.clock.gradients, _copy_names)
         self.files: dict[str, SourceFile] = {}
         self.watch: Watch | None = None
         self.script = _script_subject(options)

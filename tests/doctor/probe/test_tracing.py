@@ -1,9 +1,15 @@
 """Operations are counted exactly, and booked on the expression that dispatched them."""
 
+import ast
+import linecache
+from collections.abc import Callable
+
+import pytest
 import torch
 
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts
 from gradwright.doctor.probe.tracing import distinct_bytes, trace
+from gradwright.doctor.session.place import Location
 
 
 def element_loop(x: torch.Tensor) -> torch.Tensor:
@@ -40,13 +46,62 @@ def test_a_loop_over_elements_is_told_from_one_over_rows_and_from_none() -> None
     x = torch.ones(40, 7)
     (elements,) = loop_facts(trace(lambda: element_loop(x), seconds=10), MEASURED)
     assert elements.iterations == 280
-    assert elements.scalar_operations >= elements.operations / 2
+    assert (elements.operations, elements.views, elements.scalar_operations) == (280 * 6, 280 * 4, 280 * 2)
+    assert elements.per_element
     assert elements.location.line == element_loop.__code__.co_firstlineno + 2
     assert elements.hot.line == elements.location.line + 2
     (rows,) = loop_facts(trace(lambda: row_loop(x), seconds=10), MEASURED)
     assert rows.iterations == 40
-    assert rows.scalar_operations == 0
+    assert rows.scalar_operations == 0 and not rows.per_element
     assert loop_facts(trace(lambda: array(x), seconds=10), MEASURED) == []
+
+
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(len(x), len(x))
+    for i in range(len(x)):
+        for j in range(len(x)):
+            out[i, j] = (x[i] - x[j]).pow(2).sum()
+    return out
+
+
+def weighted_losses(x: torch.Tensor) -> torch.Tensor:
+    loss = torch.zeros(())
+    for i in range(len(x)):
+        loss = loss + 0.5 * torch.nn.functional.mse_loss(x[i], x[0])
+    return loss
+
+
+def simulation(x: torch.Tensor) -> torch.Tensor:
+    energy = torch.zeros(40)
+    state = x[0]
+    for step in range(40):
+        state = state - 0.1 * state
+        energy[step] = state.pow(2).sum()
+    return energy
+
+
+def test_a_loop_over_pairs_of_rows_works_towards_elements() -> None:
+    (found,) = loop_facts(trace(lambda: pairs(torch.ones(8, 3)), seconds=10), MEASURED)
+    assert found.per_element
+
+
+@pytest.mark.parametrize("loop", [weighted_losses, simulation])
+def test_a_number_for_each_round_makes_no_loop_over_elements(loop: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    (found,) = loop_facts(trace(lambda: loop(torch.ones(40, 7)), seconds=10), MEASURED)
+    assert not found.per_element
+
+
+def test_the_loops_around_a_replayed_one_did_not_run() -> None:
+    text = "for epoch in range(2):\n    for i in range(40):\n        y = x[i] * 2\n"
+    path = "<gradwright loop test>"
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    names = {"x": torch.ones(40)}
+    inner = ast.Module(body=[ast.parse(text).body[0].body[0]], type_ignores=[])  # type: ignore[attr-defined]  # a for
+    found = trace(lambda: exec(compile(inner, path, "exec"), names), seconds=10)
+    (shape,) = loop_facts(found, MEASURED, Location(path, 2, 5, 3, 21))
+    assert shape.location.line == 2
+    (whole,) = loop_facts(found, MEASURED)
+    assert whole.location.line == 1
 
 
 def test_bytes_are_those_read_and_written_and_views_are_free() -> None:

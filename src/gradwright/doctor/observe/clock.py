@@ -30,7 +30,7 @@ class Clock:
         self._process = os.getpid()
 
     def saw(self, started: float, ended: float) -> None:
-        """Work on gradients from ``started`` to ``ended`` (``perf_counter`` seconds); none counts once it is ``over``."""
+        """Work on gradients from ``started`` to ``ended`` (``perf_counter`` seconds), unless all is ``over``."""
         if self.over:
             return
         if self._first is None:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import linecache
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -84,8 +85,7 @@ class FunctionWatch:
             ended = time.perf_counter()
             use.forward_seconds += ended - started
             self._clock.saw(started, ended)
-        if kept is not None:
-            self._await_cotangents(use, kept, result)
+        self._await_cotangents(use, kept, result)
         return result
 
     def _look_at_inputs(self, cls: Any, args: tuple[Any, ...], by_keyword: bool) -> tuple[FunctionUse, Kept | None]:
@@ -106,11 +106,13 @@ class FunctionWatch:
         names = functools.partial(input_names, cls, len(args))
         return use, self._store.offer(use.subject.id, use.forward_calls, args, names, wanted)
 
-    def _join_cotangents(self, use: FunctionUse, kept: Kept, result: Any) -> None:
+    def _join_cotangents(self, use: FunctionUse, kept: Kept | None, result: Any) -> None:
         outputs = result if isinstance(result, tuple) else (result,)
         node: Any = next((out.grad_fn for out in outputs if isinstance(out, Tensor) and out.grad_fn is not None), None)
         if isinstance(node, BackwardCFunction):
-            use.awaiting[node] = kept
+            use.last_node = weakref.ref(node)
+            if kept is not None:
+                use.awaiting[node] = kept
 
     def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(node: Any, *cotangents: Any) -> Any:
@@ -118,6 +120,7 @@ class FunctionWatch:
             if use is None:
                 return original(node, *cotangents)
             use.backward_calls += 1
+            use.nested = use.nested or (use.last_node is not None and use.last_node() is not node)
             kept = use.awaiting.pop(node, None)
             if kept is not None:
                 self._keep_cotangents(kept, cotangents)

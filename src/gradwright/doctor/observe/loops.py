@@ -25,9 +25,10 @@ class LoopWatch:
         self,
         saw: Callable[[float, float], None],
         share: Callable[[float], float],
+        gradients: Callable[[], int],
         copy: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> None:
-        self._saw, self._share, self._copy = saw, share, copy
+        self._saw, self._share, self._gradients, self._copy = saw, share, gradients, copy
         self.uses: list[LoopUse] = []
         # Once the script is over, its functions run again in trials: those are no entries.
         self.closed = False
@@ -50,7 +51,7 @@ class LoopWatch:
         use.entries += 1
         if not hasattr(self._open, "started"):
             self._open.started = {}
-        self._open.started[number] = time.perf_counter()
+        self._open.started[number] = time.perf_counter(), self._gradients()
         return use.entries <= RECORDED_ENTRIES and use.site.replayable and torch is not None
 
     def record(self, number: int, names: dict[str, Any]) -> None:
@@ -60,15 +61,16 @@ class LoopWatch:
         # What can't be copied (a tensor subclass with ideas of its own) is not kept, and the report says so.
         with contextlib.suppress(Exception):
             use.live_ins.append(self._copy({name: names[name] for name in use.site.live_ins if name in names}))
-        self._open.started[number] = time.perf_counter()
+        self._open.started[number] = time.perf_counter(), self._gradients()
 
     def leave(self, number: int) -> None:
         if self.closed or self.is_compiling():
             return
-        started = getattr(self._open, "started", {}).pop(number, None)
-        if started is not None:
-            ended = time.perf_counter()
+        entered = getattr(self._open, "started", {}).pop(number, None)
+        if entered is not None:
+            (started, gradients), ended = entered, time.perf_counter()
             self.uses[number].seconds += ended - started
+            self.uses[number].gradients += self._gradients() - gradients
             if "torch" in sys.modules:
                 self._saw(started, ended)
 

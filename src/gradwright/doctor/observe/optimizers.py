@@ -138,7 +138,8 @@ class OptimizerWatch:
             frame = user_frame(1)
         assert frame is not None  # somebody called step
         at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
-        use = next((use for use in self._all if (use.subject.name, use.subject.location) == (name, at) and use.optimizer() is None), None)
+        gone = (use for use in self._all if use.optimizer() is None)
+        use = next((use for use in gone if (use.subject.name, use.subject.location) == (name, at)), None)
         if use is not None:
             use.optimizer, use.optimizers, use.remembered = weakref.ref(optimizer), use.optimizers + 1, []
             self.uses[optimizer] = use

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import inspect
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _DEPTH = 3  # helpers of helpers
 _HOMES = ("torch.distributed.", "mpi4py.", "horovod.")
 # Methods of process groups, whatever they are called on.
@@ -34,17 +37,19 @@ def _talks(function: Any, seen: set[CodeType], depth: int) -> bool:
     function = inspect.unwrap(function)
     if not isinstance(function, FunctionType) or (function.__module__ or "").partition(".")[0] == "torch":
         return False
+    if function.__code__ in seen:
+        return False
+    seen.add(function.__code__)
+    used = []
     for code in _codes(function.__code__):
-        if code in seen:
-            continue
-        seen.add(code)
         names = set(code.co_names)
         if names & _METHODS or "torch.distributed" in names or {"torch", "distributed"} <= names:
             return True
-        for value in (function.__globals__.get(name) for name in names):
-            if _is_distributed(value) or (depth and isinstance(value, FunctionType) and _talks(value, seen, depth - 1)):
-                return True
-    return False
+        used += [function.__globals__.get(step.argval) for step in dis.get_instructions(code) if step.opname in _LOADS]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that is still empty
+            used.append(cell.cell_contents)
+    return any(_is_distributed(value) or (depth > 0 and _talks(value, seen, depth - 1)) for value in used)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -13,7 +13,7 @@ from gradwright.doctor.session.facts import LineCost, LoopShape, OpsPerLine, Pha
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
 from gradwright.doctor.source.nests import LoopSpan, loops_around
-from gradwright.doctor.source.places import location_in
+from gradwright.doctor.source.places import location_in, relative
 
 _FEWEST = 32  # operations in a loop below which nobody calls it slow
 _LINES = 12
@@ -60,9 +60,10 @@ def operations_fact(trace: Trace, measured: Measured) -> OpsPerLine:
     )
 
 
-def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
+def loop_facts(trace: Trace, measured: Measured, replayed: Location | None = None) -> list[LoopShape]:
     """One fact per outermost loop that dispatched operations, itself or through what it calls in the same file.
 
+    ``replayed``: the loop statement that was traced, where it was not a whole function; loops around it did not run.
     What a helper dispatches for a loop is booked on the helper's own line: such a loop is seen by its line counts.
     """
     nests: dict[tuple[str, LoopSpan], list[tuple[Instruction, Counts, tuple[LoopSpan, ...]]]] = {}
@@ -70,6 +71,8 @@ def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
         code = instruction[0]
         text = source_of(code.co_filename)
         around = loops_around(text, counts.line, code.co_firstlineno) if text else ()
+        if replayed is not None and relative(code.co_filename) == replayed.path:
+            around = tuple(loop for loop in around if not _is_around(loop, replayed))
         if around:
             nests.setdefault((code.co_filename, around[0]), []).append((instruction, counts, around))
     total = trace.operations or 1
@@ -101,6 +104,7 @@ def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
                 operations=operations,
                 views=sum(counts.views for _, counts, _ in members),
                 scalar_operations=sum(counts.scalar_operations for _, counts, _ in members),
+                per_element=_per_element([counts for _, counts, _ in members], len(around), iterations),
                 full_operations=full,
                 extrapolated=full != operations or not trace.complete,
                 seconds=measured.seconds * share_of_phase,
@@ -110,6 +114,22 @@ def loop_facts(trace: Trace, measured: Measured) -> list[LoopShape]:
             )
         )
     return facts
+
+
+def _is_around(loop: LoopSpan, replayed: Location) -> bool:
+    return loop.line < replayed.line and loop.end_line >= replayed.end_line
+
+
+def _per_element(members: Sequence[Counts], levels: int, iterations: int) -> bool:
+    """Whether a loop works on single elements: on hardly anything else, or, nested, towards one each round.
+
+    A loop over layers, tasks or time steps gives a loss each round, which is weighted and summed: that is no such loop.
+    """
+    computing = sum(counts.operations - counts.views for counts in members)
+    if 4 * sum(counts.scalar_operations for counts in members) >= 3 * computing:
+        return True
+    short = 2 * sum(counts.short_operations for counts in members) >= computing
+    return levels > 1 and short and 2 * sum(counts.single_results for counts in members) >= iterations
 
 
 def extrapolate(small: tuple[int, int], large: tuple[int, int], elements: int) -> int:

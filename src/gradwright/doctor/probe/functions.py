@@ -16,7 +16,7 @@ from gradwright.check.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.collectives import talks_to_processes
-from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact, source_of
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -28,6 +28,7 @@ from gradwright.doctor.session.facts import (
     PlainTwin,
 )
 from gradwright.doctor.session.model import NotExamined
+from gradwright.doctor.source.effects import lasting_effect
 
 T = TypeVar("T")
 
@@ -46,10 +47,22 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     if talks_to_processes(use.function):
         yield NotExamined(f"the gradient of {name}", "it talks to other processes, so it is not replayed")
         return
+    effect = _lasting_effect(use)
+    if effect:
+        yield NotExamined(f"the gradient of {name}", f"it {effect}, so it is not replayed")
+        return
     chosen = [sizes(use, kept, limits) for kept in tracked]
     yield from _contract(use, tracked[0], chosen[0], limits)
     yield from _values(use, tracked, chosen, limits)
     yield from _costs(use, tracked[0], chosen[0], share, limits)
+
+
+def _lasting_effect(use: FunctionUse) -> str:
+    try:
+        path = inspect.getsourcefile(use.function)
+    except (OSError, TypeError):
+        return ""
+    return lasting_effect(source_of(path), use.subject.location.line) if path else ""
 
 
 def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
@@ -103,7 +116,13 @@ def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Lim
     def work() -> Any:
         until = time.monotonic() + limits.seconds
         return check.judge_values(
-            use.function, args, kept.wanted, deadline=until, outputs=_used_outputs(kept), received=kept.cotangents
+            use.function,
+            args,
+            kept.wanted,
+            deadline=until,
+            outputs=_used_outputs(kept),
+            received=kept.cotangents,
+            nested=use.nested,
         )
 
     return work

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from torch.utils.data import DataLoader
 
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact, source_of
@@ -20,7 +23,7 @@ WORTH_REPLAYING = 0.02
 
 def probe_loop(use: LoopUse, share: Callable[[float], float], limits: Limits) -> Iterator[Fact | NotExamined]:
     """Operations per line and the loop's shape, from a replay in a forked child."""
-    if not use.entries or share(use.seconds) < WORTH_REPLAYING:
+    if not use.entries or share(use.seconds) < WORTH_REPLAYING or _trains(use):
         return
     name = f"the loop at {use.subject.location}"
     if not use.site.replayable:
@@ -36,6 +39,29 @@ def probe_loop(use: LoopUse, share: Callable[[float], float], limits: Limits) ->
         yield NotExamined(name, f"its replay failed: {done.why}")
 
 
+def _trains(use: LoopUse) -> bool:
+    """Whether gradients were taken inside, or batches are drawn from a loader: no loop over elements."""
+    if use.gradients and not use.site.gradient_loop:
+        return True
+    loop = next((node for node in ast.walk(ast.parse(use.site.source)) if isinstance(node, (ast.For, ast.While))), None)
+    return isinstance(loop, ast.For) and any(isinstance(thing, DataLoader) for thing in _named_in(loop.iter, use))
+
+
+def _named_in(expression: ast.expr, use: LoopUse) -> Iterator[Any]:
+    """What the names and attributes of an expression stood for when the loop was first entered."""
+    names = {**use.globals, **(use.live_ins[0] if use.live_ins else {})}
+    for node in ast.walk(expression):
+        path: list[str] = []
+        while isinstance(node, ast.Attribute):
+            path.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in names:
+            thing = names[node.id]
+            for attribute in reversed(path):
+                thing = inspect.getattr_static(thing, attribute, None)
+            yield thing
+
+
 def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
     program = compiled_loop(use)
     names = {**use.globals, **dict(zip(use.live_ins[0], fresh(tuple(use.live_ins[0].values())), strict=True))}
@@ -48,7 +74,7 @@ def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
         tried_on=describe(tuple(use.live_ins[0].values())),
         minimum_bytes=0,
     )
-    return [operations_fact(found, measured), *loop_facts(found, measured)]
+    return [operations_fact(found, measured), *loop_facts(found, measured, use.subject.location)]
 
 
 def compiled_loop(use: LoopUse) -> Any:

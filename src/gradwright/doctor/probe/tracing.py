@@ -19,6 +19,8 @@ from gradwright.ground.tensors import tensor_bytes, tensors_in
 
 Instruction = tuple[CodeType, int]
 
+_SHORT = 64  # elements: far below what an operation costs to dispatch
+
 
 class EnoughTraced(BaseException):
     """The tracing's own time is over; what was counted so far stands."""
@@ -26,11 +28,17 @@ class EnoughTraced(BaseException):
 
 @dataclass
 class Counts:
-    """Of one instruction. ``views``: operations that only hand out a view; ``scalar_operations``: others, on an element."""
+    """Of one instruction. ``views``: operations that only hand out a view.
+
+    Of the others, ``scalar_operations`` have a single element to read and write, ``short_operations`` a few;
+    ``single_results`` give a single element, whatever they read.
+    """
 
     operations: int = 0
     views: int = 0
     scalar_operations: int = 0
+    short_operations: int = 0
+    single_results: int = 0
     bytes: int = 0
     line: int = 0
 
@@ -84,8 +92,12 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         if _only_views(func):
             counts.views += 1
         else:
-            counts.scalar_operations += all(tensor.numel() <= 1 for tensor in produced or tensors_in(args, 2))
-            counts.bytes += sum(tensor_bytes(t) for t in tensors_in(args, 2)) + sum(map(tensor_bytes, produced))
+            touched = [*tensors_in(args, 2), *produced]
+            most = max((tensor.numel() for tensor in touched), default=0)
+            counts.scalar_operations += most <= 1
+            counts.short_operations += most <= _SHORT
+            counts.single_results += bool(produced) and all(tensor.numel() == 1 for tensor in produced)
+            counts.bytes += sum(map(tensor_bytes, touched))
         if counts.operations % 64 == 0 and time.monotonic() > self._deadline:
             raise EnoughTraced
         return result

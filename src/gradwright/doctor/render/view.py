@@ -88,7 +88,9 @@ def view(report: Report) -> View:
     """Cost: linear in the report, but for one walk over the facts per Function."""
     death = report.script.exception
     died = {fact.id for fact in report.of(ScriptDied)}
-    told = death is None or any(died & set(finding.evidence) for finding in report.findings)
+    told = death is None or any(
+        died & set(finding.evidence) or finding.location == death.location for finding in report.findings
+    )
     unexamined = _unexamined(report)
     rows = _rows(report)
     seen: set[str] = set()
@@ -159,10 +161,9 @@ def _focus(report: Report, finding: Finding) -> tuple[Location | None, str]:
     for loop in report.of(LoopShape):
         below = loop.hot.path == finding.location.path and 0 <= loop.hot.line - finding.location.line <= 40
         if loop.id in finding.evidence and below:
-            per_element = loop.scalar_operations * 2 >= loop.operations - loop.views > 0
             return (
                 loop.hot,
-                "once per element" if per_element else f"in each of {counted(loop.iterations, 'iteration')}",
+                "once per element" if loop.per_element else f"in each of {counted(loop.iterations, 'iteration')}",
             )
     return None, ""
 
@@ -197,7 +198,10 @@ def _summary(report: Report, rows: list[Row]) -> str:
     if report.ok:
         died = report.script.exception is not None or (report.script.exit_code or 0) < 0
         wrong = any(row.gradient.tone == "bad" for row in rows)  # its finding was suppressed or not selected
+        judged = any(row.gradient.word not in ("not examined", "unknown") for row in rows)
         clean_bill = "nothing else was found" if wrong else "nothing wrong was found"
+        if rows and not judged and not wrong and not report.script.argv:
+            clean_bill = "no gradient could be judged"  # of what `gw.diagnose` was given
         parts.append("no rule explains how the script ended" if died else clean_bill)
         if report.findings:
             parts.append(counted(len(report.findings), "finding for information", "findings for information"))

@@ -177,6 +177,8 @@ def cause(verdict: GradientVerdict) -> str:
         return f"zero where it is {number(verdict.expected)}"
     if verdict.cause == "transposed":
         return "transposed"
+    if verdict.cause == "another call's":
+        return "changed by another call"
     if verdict.cause == "cotangent ignored":
         return "ignores the cotangent"
     if verdict.returned is not None and verdict.expected is not None:
@@ -186,7 +188,11 @@ def cause(verdict: GradientVerdict) -> str:
 
 
 NO_CALL = "no call was seen"
-_SURROGATES = {"identity": "the forward changes nothing", "piecewise constant": "the forward is piecewise constant"}
+_SURROGATES = {
+    "identity": "the forward changes nothing",
+    "piecewise constant": "the forward is piecewise constant",
+    "gradient held back": "detach() or no_grad() holds it back",
+}
 
 
 def gradient_cell(report: Report, subject: Subject) -> Cell:

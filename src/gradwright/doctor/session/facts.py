@@ -84,15 +84,17 @@ class LossValues(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSteps(Fact):
-    """Steps of one optimizer. ``stale_steps``: steps whose gradients still held those of the step before.
+    """Steps of one optimizer, or of several made one after the other at one place.
 
-    ``backward_site``: where the gradient was added to the uncleared one.
+    ``stale_steps``: steps whose gradients still held those of the step before; the first step of each optimizer has
+    none before it. ``backward_site``: where the gradient was added to the uncleared one.
     """
 
     steps: int
     stale_steps: int
     first_stale_step: int | None = None
     parameters: int = 0
+    optimizers: int = 1
     backward_site: Location | None = None
 
 
@@ -141,9 +143,9 @@ class GradientVerdict(Fact):
     """The gradient with respect to one input, on one specimen.
 
     ``cause`` is "" when right; "factor" (then ``factor`` holds what the backward returned divided by the truth),
-    "sign", "zero" (nothing returned where the truth is not zero), "transposed", "cotangent ignored", "identity" (a
-    forward that changes nothing), "piecewise constant", or "formula". ``error`` and ``tolerance`` are relative to the
-    largest entry.
+    "sign", "zero" (nothing returned where the truth is not zero), "transposed", "cotangent ignored", "another call's"
+    (two calls share what they keep), "identity" (a forward that changes nothing), "piecewise constant", "gradient held
+    back" (a callable that detaches), or "formula". ``error`` and ``tolerance`` are relative to the largest entry.
     ``returned`` and ``expected`` are the values at index ``at``, the entry that differs most.
     ``oracles`` names those that judged: "autograd of the forward", "finite differences".
     """
@@ -229,9 +231,10 @@ class LoopShape(Fact):
     """A Python loop that dispatches operations. ``location`` is the loop statement, ``hot`` its heaviest expression.
 
     ``iterations`` of the innermost body, ``operations`` dispatched inside it, at the shapes ``tried_on``: ``views`` of
-    them only select something, ``scalar_operations`` compute or move a single element. ``full_operations`` is what the
-    shapes of the run need, measured or extrapolated per element (``extrapolated``). ``share_of_step``: of the watched
-    time. ``carried``: one sentence on the dependence that one iteration has on an earlier one, "" where none was found.
+    them only select something, ``scalar_operations`` compute or move a single element; ``per_element``: it works on
+    elements rather than on tensors. ``full_operations`` is what the shapes of the run need, measured or extrapolated
+    per element (``extrapolated``). ``share_of_step``: of the watched time. ``carried``: one sentence on the dependence
+    that one iteration has on an earlier one, "" where none was found.
     """
 
     phase: Phase
@@ -241,6 +244,7 @@ class LoopShape(Fact):
     operations: int
     scalar_operations: int
     views: int = 0
+    per_element: bool = True
     full_operations: int
     extrapolated: bool
     seconds: float

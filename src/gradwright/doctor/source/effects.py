@@ -114,6 +114,45 @@ def why_not_replayable(loop: ast.For | ast.While, nodes: list[ast.AST], origins:
     return ""
 
 
+# What outlives a forked child; prints and logs, for one, do not.
+_LASTING = {
+    "touches the operating system", "starts a process", "changes files", "uses the network", "writes a file", "sends",
+    "talks to other processes", "opens a file",
+}  # fmt: skip
+
+
+def lasting_effect(text: str, line: int) -> str:
+    """What a class or function defined at ``line`` does that a trial would leave behind; "" if nothing is evident.
+
+    >>> lasting_effect("def f(x):\\n    open('log', 'a').write('x')\\n    return x\\n", 1)
+    'opens a file (line 2: open)'
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    here = next((node for node in ast.walk(tree) if isinstance(node, defined) and node.lineno == line), None)
+    origins = Origins(tree)
+    for node in ast.walk(here) if here is not None else ():
+        if isinstance(node, ast.Call) and not _only_reads(node, origins):
+            reason = _why_not(node, origins)
+            if reason in _LASTING:
+                return f"{reason} (line {node.lineno}: {_short(node.func)})"
+    return ""
+
+
+def _only_reads(call: ast.Call, origins: Origins) -> bool:
+    dotted = origins.dotted(call.func)
+    if dotted == "torch.load":
+        return True
+    modes = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
+    return dotted == "open" and all(
+        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and not set(mode.value) & set("wax+")
+        for mode in modes
+    )
+
+
 def _why_not(call: ast.Call, origins: Origins) -> str:
     dotted = origins.dotted(call.func)
     if dotted == "super" and not call.args:

@@ -14,7 +14,7 @@ from itertools import islice
 from gradwright.doctor.source.effects import own_nodes
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.names import Position
-from gradwright.doctor.source.statements import Origins, Placed, definitions
+from gradwright.doctor.source.statements import DEFINITIONS, Origins, Placed, definitions
 
 _CASTS = frozenset(
     {"float", "double", "half", "bfloat16", "to", "type", "type_as", "int", "long", "bool", "clone", "detach"}
@@ -24,15 +24,19 @@ _ORDER = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equa
 # What lies between 0 and 1 already: there, 1 - p may well be meant.
 _BOUNDED = {"sigmoid", "softmax", "clamp", "clip", "clamp_", "rand", "rand_like", "bernoulli", "cosine_similarity",
             "one_hot", "hardsigmoid", "where", "normal_cdf", "erf", "tanh", "exp"}  # fmt: skip
+_MAGNITUDES = {"abs", "square", "norm", "pow", "sub", "dist", "cdist", "vector_norm", "pairwise_distance"}
 # How far names are followed, and how many terms and factors are looked at: more are generated code.
 _DEPTH, _MOST = 12, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """A pair: the texts of the mask, of its would-be complement and of what was compared; where the latter is made."""
+    """A pair: the texts of the mask, of its would-be complement and of what was compared; where the latter is made.
 
-    placed: Placed
+    ``placed`` is the function around it, ``None`` in the script's own body.
+    """
+
+    placed: Placed | None
     mask: str
     complement: str
     compared: str
@@ -42,9 +46,12 @@ class Masks:
 def mismatched_masks(file: SourceFile) -> Iterator[Masks]:
     """At most one pair for each place where a complement is made."""
     origins = Origins(file.tree)
-    for placed in definitions(file.tree):
-        if not isinstance(placed.node, ast.ClassDef):
-            nodes = [node for statement in placed.node.body for node in own_nodes(statement)]
+    bodies: list[tuple[Placed | None, list[ast.stmt]]] = [(None, file.tree.body)]
+    bodies += [(placed, placed.node.body) for placed in definitions(file.tree)]
+    for placed, body in bodies:
+        if placed is None or not isinstance(placed.node, ast.ClassDef):
+            own = (statement for statement in body if placed is not None or not isinstance(statement, DEFINITIONS))
+            nodes = [node for statement in own for node in own_nodes(statement)]
             if any(isinstance(node, ast.Compare) or _called(node) in _ORDER for node in nodes):
                 yield from _Function(placed, nodes, origins).pairs()
 
@@ -79,7 +86,7 @@ Term = list[Factor]
 
 
 class _Function:
-    def __init__(self, placed: Placed, nodes: list[ast.AST], origins: Origins) -> None:
+    def __init__(self, placed: Placed | None, nodes: list[ast.AST], origins: Origins) -> None:
         self.placed, self.nodes, self.origins = placed, nodes, origins
         self.values: dict[str, list[tuple[Position, ast.expr]]] = {}
         for node in nodes:
@@ -135,13 +142,16 @@ class _Function:
             return False
         if any(isinstance(node, ast.Compare) for node in ast.walk(value)):
             return False
-        computed = any(
-            isinstance(node, ast.BinOp) or _called(node) in ("abs", "square", "norm", "pow", "sub")
-            for node in ast.walk(value)
-        )
         against = self._resolved(mask.against)
-        label = isinstance(against, ast.Constant) and against.value in (0, 0.5, 1)
-        return computed or not label  # target > 0.5 beside 1 - target: labels of 0 and 1
+        limit = against.value if isinstance(against, ast.Constant) else None
+        share = isinstance(limit, (int, float)) and 0 <= limit <= 1
+        return self._is_magnitude(value) or not share  # target > 0.5 beside 1 - target: labels, overlaps, confidences
+
+    def _is_magnitude(self, value: ast.expr) -> bool:
+        """A difference or what is made of one; a quotient is as large as what it divides."""
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
+            return self._is_magnitude(self._resolved(value.left))
+        return any(isinstance(node, ast.BinOp) or _called(node) in _MAGNITUDES for node in ast.walk(value))
 
     # --- sums, products, factors -------------------------------------------------------------------------------------
 

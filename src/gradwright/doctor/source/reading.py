@@ -63,7 +63,7 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                     complement=pair.complement,
                     compared=pair.compared,
                     location=at,
-                    function=pair.placed.qualname.replace("<locals>.", ""),
+                    function=_name(pair.placed),
                 )
             )
     return list(reader.subjects.values()), reader.facts
@@ -73,6 +73,10 @@ def _as_far_as_it_goes(facts: Iterator[T]) -> Iterator[T]:
     """What was read before an expression came that is deeper than Python's recursion limit (generated code)."""
     with contextlib.suppress(RecursionError):
         yield from facts
+
+
+def _name(placed: Placed | None) -> str:
+    return placed.qualname.replace("<locals>.", "") if placed else "the script"
 
 
 class _Reader:
@@ -88,13 +92,16 @@ class _Reader:
         span = self.columns[file.path].span(node)  # type: ignore[arg-type]  # nodes only
         return Location(self.relative(file.path), span.line, span.column, span.end_line, span.end_column)
 
-    def subject(self, file: SourceFile, placed: Placed, kind: SubjectKind = "plain_function") -> str:
-        """The id of the function's subject, made at its first fact. Its location is the line with its name."""
-        key = file.path, placed.node.lineno, placed.node.col_offset
+    def subject(self, file: SourceFile, placed: Placed | None, kind: SubjectKind = "plain_function") -> str:
+        """The id of the function's subject, made at its first fact. Its location is the line with its name.
+
+        ``None`` stands for the file's own body, whose location is its first line.
+        """
+        key = (file.path, placed.node.lineno, placed.node.col_offset) if placed else (file.path, 0, 0)
         if key not in self.subjects:
-            span = self.columns[file.path].span(placed.node)
-            head = self.columns[file.path].lines[span.line - 1].rstrip()
-            at = Location(self.relative(file.path), span.line, span.column, span.line, len(head) + 1)
-            name = placed.qualname.replace("<locals>.", "")
+            line, column = (placed.node.lineno, self.columns[file.path].span(placed.node).column) if placed else (1, 1)
+            head = self.columns[file.path].lines[line - 1].rstrip()
+            at = Location(self.relative(file.path), line, column, line, len(head) + 1)
+            name = _name(placed)
             self.subjects[key] = Subject(id=f"{kind}:{name}@{at}:{at.column}", kind=kind, name=name, location=at)
         return self.subjects[key].id

@@ -43,4 +43,6 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             "what was left in it, and no error tells.",
             hints=[copy],
             evidence=[change.id],
+            # An installed package that does this has its reasons, and is not the user's to mend.
+            severity="info" if subject.origin == "library" else None,
         )

@@ -1,7 +1,9 @@
 """What it finds
     A custom Function whose backward returns another gradient than its forward has. Two oracles judge: autograd through
     the Function's own forward, and finite differences of that forward at two step sizes; where they part, finite
-    differences decide, and where those are unstable the verdict is "unknown" and this rule is silent.
+    differences decide, and where those are unstable the verdict is "unknown" and this rule is silent. Where the run
+    calls the Function again between a forward and its backward, that is tried too: what it keeps on the class or in a
+    global instead of on `ctx` is then another call's.
 
 Why it matters
     Nothing fails. The optimizer follows a direction that is not downhill, training is slower or ends elsewhere, and a
@@ -22,6 +24,7 @@ References
 
 from collections.abc import Iterator
 
+from gradwright.doctor.rules.gradients import explained_within
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict
 from gradwright.doctor.session.model import Finding, Subject
@@ -29,9 +32,13 @@ from gradwright.doctor.session.place import Location
 
 RULE = Rule("GW101", "gradient-value-wrong", "error", needs=(GradientVerdict,), rewrite="rescale_gradient")
 
+_OUT_OF_GRAPH = (
+    "look for what leaves the graph on the way: .numpy(), .item(), .tolist(), .detach(), .data, torch.tensor(...)"
+)
+
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
-    if any(True for _ in facts.of(DeclaredSurrogate)):
+    if any(True for _ in facts.of(DeclaredSurrogate)) or explained_within(subject, facts):
         return
     wrong: dict[int, list[GradientVerdict]] = {}
     for verdict in facts.of(GradientVerdict):
@@ -42,15 +49,17 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         yield RULE.finding(
             subject,
             at=_place(subject, facts, worst.input_index),
-            message=f"{_owner(subject)} returns {_what(worst)}",
+            message=f"{_owner(subject)} {_what(worst)}",
             why=_why(worst, len(verdicts)),
-            hints=_hints(worst),
+            hints=_hints(worst) if subject.kind == "function" else [_OUT_OF_GRAPH],
             evidence=[verdict.id for verdict in verdicts],
+            # What an installed package does to its own gradients may be meant, and is not the user's to mend.
+            severity="warning" if subject.origin == "library" else None,
         )
 
 
 def _owner(subject: Subject) -> str:
-    return f"{subject.name}.backward" if subject.kind == "function" else f"the gradient of {subject.name}"
+    return f"{subject.name}.backward returns" if subject.kind == "function" else f"autograd of {subject.name} gives"
 
 
 def _place(subject: Subject, facts: Facts, index: int) -> Location:
@@ -78,6 +87,8 @@ def _what(verdict: GradientVerdict) -> str:
         return f"the gradient of {name} transposed"
     if verdict.cause == "cotangent ignored":
         return f"a gradient of {name} that ignores the cotangent it was given"
+    if verdict.cause == "another call's":
+        return f"a gradient of {name} that another call has changed"
     return f"a wrong gradient of {name}"
 
 
@@ -86,6 +97,8 @@ def _why(verdict: GradientVerdict, times: int) -> str:
     if verdict.returned is not None and verdict.expected is not None:
         at = list(verdict.at) if verdict.at else ""
         values = f" {verdict.input_name}{at}: returned {verdict.returned:.6g}, is {verdict.expected:.6g}."
+    if verdict.cause == "another call's":
+        return f"It is right for one call alone. With a second call before its backward, as in this run,{values}"
     return (
         f"{' and '.join(verdict.oracles).capitalize()} of its own forward say otherwise on {times} "
         f"specimen{'s' if times > 1 else ''} ({verdict.tried_on}); relative error {verdict.error:.2g}, "
@@ -103,6 +116,8 @@ def _hints(verdict: GradientVerdict) -> list[str]:
     }
     if verdict.cause == "factor" and verdict.factor:
         return [f"divide what is returned for {verdict.input_name} by {verdict.factor:.6g}"]
+    if verdict.cause == "another call's":
+        return ["keep what the backward needs on ctx: on the class or in a global, the last call's is what all find"]
     hint = by_cause.get(verdict.cause, "derive the vjp for {name} again from what the forward computes")
     return [
         hint.format(name=verdict.input_name),

@@ -52,7 +52,7 @@ def _hints(calls: GradientCalls) -> list[str]:
     if calls.api == "backward":
         return [
             "if only the sum of these gradients is used, one backward of the sum gives it",
-            "for the gradient of each sample: torch.func.vmap(torch.func.grad(loss_of_one_sample), in_dims=(None, 0, 0))",
+            "for the gradient of each sample: torch.func.vmap over torch.func.grad of one sample's loss",
         ]
     if len(calls.run_shape) < 2:
         return [

@@ -34,9 +34,7 @@ _ITERATIONS = 32
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for loop in facts.of(LoopShape):
-        if loop.share_of_step < _SHARE or loop.iterations < _ITERATIONS:
-            continue
-        if 2 * loop.scalar_operations < loop.operations - loop.views:
+        if not _is_slow(loop) or (subject.kind == "loop" and _is_told_of_a_function(loop, facts)):
             continue
         costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
         count = f"about {_rounded(loop.full_operations):,}" if loop.extrapolated else f"{loop.full_operations:,}"
@@ -56,6 +54,16 @@ def _rounded(count: int) -> int:
     return int(float(f"{count:.2g}"))
 
 
+def _is_slow(loop: LoopShape) -> bool:
+    return loop.per_element and loop.share_of_step >= _SHARE and loop.iterations >= _ITERATIONS
+
+
+def _is_told_of_a_function(loop: LoopShape, facts: Facts) -> bool:
+    """A helper's loop that a Function's forward or backward runs is told with the Function."""
+    others = (other for other in facts.all(LoopShape) if other.subject != loop.subject)
+    return any(other.location == loop.location and _is_slow(other) for other in others)
+
+
 def _owner(subject: Subject, loop: LoopShape) -> str:
     return f"{subject.name}.{loop.phase}" if subject.kind == "function" else f"the loop in {subject.name}"
 
@@ -63,7 +71,7 @@ def _owner(subject: Subject, loop: LoopShape) -> str:
 def _why(loop: LoopShape, costs: OpsPerLine | None) -> str:
     text = (
         f"{loop.iterations:,} iterations dispatched {loop.operations:,} operations: {loop.scalar_operations:,} on a "
-        f"single element{_selections(loop)} (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)} in the run."
+        f"single element{_selections(loop)} (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)}."
     )
     if costs is not None and costs.minimum_bytes:
         text += f" It moves {costs.bytes / costs.minimum_bytes:.1f} times the bytes it must."

@@ -30,8 +30,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for steps in facts.of(OptimizerSteps):
         if steps.stale_steps == 0:
             continue
-        # The first step has nothing before it that could be left over.
-        always = steps.stale_steps >= steps.steps - 1
+        # The first step of an optimizer has nothing before it that could be left over.
+        always = steps.stale_steps >= steps.steps - steps.optimizers
         yield RULE.finding(
             subject,
             at=steps.backward_site or subject.location,
