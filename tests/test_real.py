@@ -58,7 +58,6 @@ FAULTS = {
     "entmax_one_query": [("GW101", "BudgetBisectFunction")],
     "snntorch_leaky_operator": [("GW201", "LeakySpikeOperator")],
     "snntorch_spikes": [("GW301", "SpikeTime.FirstSpike")],
-    "torchdiffeq_event": [("GW202", "_UncheckedAssign")],
 }
 
 

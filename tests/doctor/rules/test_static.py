@@ -10,7 +10,7 @@ import pytest
 from gradwright.doctor.rules import judge
 from gradwright.doctor.rules.contract import backward_never_connected, builtin_used_as_tensor
 from gradwright.doctor.rules.numerics import loss_not_finite, masks_do_not_complement
-from gradwright.doctor.session.facts import BuiltinAsTensor, Fact, LossValues, MaskPair, PlainBackward
+from gradwright.doctor.session.facts import BuiltinAsTensor, Fact, LoopShape, LossValues, MaskPair, PlainBackward
 from gradwright.doctor.session.model import Finding, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.files import read
@@ -204,3 +204,20 @@ def test_pages_have_all_their_sections(module):
     from gradwright.doctor.render.pages import HEADINGS, sections
 
     assert set(HEADINGS) <= set(sections(module.__doc__))
+
+
+# --- GW301 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("full", "extrapolated", "words"),
+    [(400, False, ": 400 op"), (9_000, True, ": about 9,000 op"), (400, True, ": more than 400 op")],
+)
+def test_a_count_that_was_cut_short_is_no_total(full: int, extrapolated: bool, words: str) -> None:
+    loop = LoopShape(
+        id="l", subject="loop", phase="loop", location=HERE, hot=HERE, iterations=200, operations=400, views=200,
+        scalar_operations=200, full_operations=full, extrapolated=extrapolated, seconds=1.0, share_of_step=0.5,
+        tried_on="x",
+    )  # fmt: skip
+    (found,) = of(Subject(id="loop", kind="loop", name="f", location=HERE), loop)
+    assert words in found.message

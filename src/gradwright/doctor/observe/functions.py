@@ -74,11 +74,13 @@ class FunctionWatch:
         return apply
 
     def _forward(self, original: Callable[..., Any], cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arrived = time.perf_counter()
         seen = self._before_forward(cls, args, bool(kwargs))
         if seen is None:
             return original(cls, *args, **kwargs)
         use, kept = seen
         started = time.perf_counter()
+        self._clock.skip(started - arrived)
         try:
             result = original(cls, *args, **kwargs)
         finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +36,7 @@ _TAKES_ENTRY = ("SelectBackward", "UnbindBackward", "IndexBackward")
 # What may stand between an entry and what is differentiated: squeeze, x[j:j+1], a power, a sum of one row ...
 _ENTRY_WITHIN = 6
 _HISTORY = 64
+_SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 
 @dataclass
@@ -96,11 +99,13 @@ class GradientWatch:
         def call(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
+            arrived = time.perf_counter()
             site = self._before_call(api, args, kwargs)
             self._pulse()
             if site is None:
                 return original(*args, **kwargs)
             started = time.perf_counter()
+            self._clock.skip(started - arrived)
             try:
                 return original(*args, **kwargs)
             finally:
@@ -150,6 +155,8 @@ class GradientWatch:
         if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
             self._loss(site, root)
         cotangents = given.get("grad_outputs" if site.api == "autograd.grad" else "grad_tensors")
+        if cotangents is not None and _SYMBOLIC not in sys.modules:
+            importlib.import_module(_SYMBOLIC)  # torch would at this very call: a third of a second of nobody's loop
         key, of, shape = _entry_of(root, _only(cotangents), given.get("inputs"))
         site.run = site.run + 1 if key is not None and key == site.run_key else int(key is not None)
         site.run_key = key

@@ -37,11 +37,10 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if not _is_slow(loop) or (subject.kind == "loop" and _is_told_of_a_function(loop, facts)):
             continue
         costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
-        count = f"about {_rounded(loop.full_operations):,}" if loop.extrapolated else f"{loop.full_operations:,}"
         yield RULE.finding(
             subject,
             at=loop.hot,
-            message=f"{_owner(subject, loop)} is a Python loop over elements: {count} "
+            message=f"{_owner(subject, loop)} is a Python loop over elements: {_count(loop)} "
             f"operations, {loop.share_of_step * 100:.0f} % of the step",
             why=_why(loop, costs),
             hints=_hints(loop),
@@ -49,9 +48,16 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _rounded(count: int) -> int:
-    """To two digits: more were not measured."""
-    return int(float(f"{count:.2g}"))
+def _count(loop: LoopShape) -> str:
+    if not loop.extrapolated:
+        return f"{loop.full_operations:,}"
+    two_digits = int(float(f"{loop.full_operations:.2g}"))  # more were not measured
+    return f"more than {loop.operations:,}" if _was_cut(loop) else f"about {two_digits:,}"
+
+
+def _was_cut(loop: LoopShape) -> bool:
+    """Whether the counting ended before the loop did: what was counted is only a part."""
+    return loop.extrapolated and loop.full_operations == loop.operations
 
 
 def _is_slow(loop: LoopShape) -> bool:
@@ -69,9 +75,10 @@ def _owner(subject: Subject, loop: LoopShape) -> str:
 
 
 def _why(loop: LoopShape, costs: OpsPerLine | None) -> str:
+    iterations = f"{'The first ' if _was_cut(loop) else ''}{loop.iterations:,} iterations"
     text = (
-        f"{loop.iterations:,} iterations dispatched {loop.operations:,} operations: {loop.scalar_operations:,} on a "
-        f"single element{_selections(loop)} (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)}."
+        f"{iterations} dispatched {loop.operations:,} operations: {loop.scalar_operations:,} on a single element"
+        f"{_selections(loop)} (tried on {loop.tried_on}); a call took {_seconds(loop.seconds)}."
     )
     if costs is not None and costs.minimum_bytes:
         text += f" It moves {costs.bytes / costs.minimum_bytes:.1f} times the bytes it must."
