@@ -221,3 +221,39 @@ def test_a_count_that_was_cut_short_is_no_total(full: int, extrapolated: bool, w
     )  # fmt: skip
     (found,) = of(Subject(id="loop", kind="loop", name="f", location=HERE), loop)
     assert words in found.message
+
+
+CUBE = """
+import torch
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x ** 3
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output
+class Sixth(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return Cube.forward(ctx, x) ** 2
+    @staticmethod
+    def backward(ctx, grad_output):
+        return Cube.backward(ctx, grad_output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "codes"),
+    [
+        ("y = Cube.forward(None, x)", ["GW205"]),
+        ("y = Cube().forward(None, x)", ["GW205"]),
+        ("y = Cube.apply(x)", []),
+        ("apply = Cube.apply\ny = Cube.forward(None, x)", []),
+        ("y = Sixth.apply(x)", []),
+        ("y = model.forward(x)", []),
+    ],
+)
+def test_a_forward_that_is_called_directly_leaves_its_backward_out(use: str, codes: list[str], tmp_path: Path):
+    path = tmp_path / "train.py"
+    path.write_text(CUBE + use + "\n")
+    assert [finding.code for finding in findings(path)] == codes

@@ -284,6 +284,13 @@ class PlainBackward(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectForward(Fact):
+    """A Function's ``forward`` is called directly (``location``), and its ``apply`` nowhere."""
+
+    location: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltinAsTensor(Fact):
     """Arithmetic on a name that is Python's builtin there (``input``, ``sum``, ``type`` ...): nothing rebinds it."""
 

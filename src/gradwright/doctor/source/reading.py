@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from gradwright.doctor.session.facts import BuiltinAsTensor, Fact, MaskPair, PlainBackward
+from gradwright.doctor.session.facts import BuiltinAsTensor, DirectForward, Fact, MaskPair, PlainBackward
 from gradwright.doctor.session.model import Subject, SubjectKind
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.backwards import plain_backwards
+from gradwright.doctor.source.direct_forwards import direct_forwards
 from gradwright.doctor.source.files import Columns, SourceFile
 from gradwright.doctor.source.masks import mismatched_masks
 from gradwright.doctor.source.shadowed import builtins_as_tensors
@@ -39,6 +40,10 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                 forward=found.forward,
             )
         )
+    for direct in _as_far_as_it_goes(direct_forwards(files)):
+        subject = reader.subject(direct.defined_in, direct.placed)
+        at = reader.location(direct.file, direct.call)
+        reader.facts.append(DirectForward(id=f"direct forward {subject}", subject=subject, location=at))
     for file in files:
         for use in _as_far_as_it_goes(builtins_as_tensors(file)):
             subject = reader.subject(file, use.placed)
