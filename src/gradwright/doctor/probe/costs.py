@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import math
 from collections.abc import Sequence
@@ -148,12 +147,3 @@ def extrapolate(small: tuple[int, int], large: tuple[int, int], elements: int) -
 
 def source_of(path: str) -> str:
     return "".join(linecache.getlines(path))
-
-
-def heaviest(shapes: Sequence[LoopShape]) -> LoopShape | None:
-    return max(shapes, key=lambda shape: shape.full_operations, default=None)
-
-
-def spread(count: int, most: int) -> list[int]:
-    """Up to ``most`` indices out of ``count``, first ones first."""
-    return list(itertools.islice(range(count), most))

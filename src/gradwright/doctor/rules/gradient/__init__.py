@@ -1,0 +1,1 @@
+"""Rules GW1xx: the value of a gradient."""

@@ -1,0 +1,1 @@
+"""Rules GW5xx: NaN, infinity, and what leads there."""

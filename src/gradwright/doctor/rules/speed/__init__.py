@@ -1,0 +1,1 @@
+"""Rules GW3xx: what makes a forward or backward slow."""
