@@ -339,7 +339,16 @@ def test_ctrl_c_ends_the_script_as_ever_and_what_is_known_is_told(script: Callab
     script("import torch" + KILLED.replace("range(5)", "range(10**6)").replace("0.2", "0.01"))
     words = [sys.executable, "-m", "gradwright", "diagnose", "train.py"]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+        # A test run in the background is born with SIGINT ignored, and would hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     deadline = time.monotonic() + 30
     journal = ""
     while '"steps": 5' not in journal and time.monotonic() < deadline:
