@@ -141,3 +141,9 @@ def test_an_old_session_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypa
         save(Report(), path)
     assert path.read_text() == before
     assert [item.name for item in tmp_path.iterdir()] == ["last.json"]
+
+
+def test_a_terminal_that_is_not_utf8_gets_the_report(gradwright: Callable, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WRONG)
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert called.code == 1 and "GW601" in called.stdout

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -60,6 +61,9 @@ class ScriptCommand(click.Command):
 @click.version_option(gradwright.__version__, prog_name="gradwright")
 def main() -> None:
     """Is every hand-made gradient right, why is its backward slow, and what mends it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets the report all the same
 
 
 @main.command(cls=ScriptCommand, options_metavar="[OPTIONS]")

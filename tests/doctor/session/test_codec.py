@@ -63,3 +63,9 @@ def test_a_report_is_ok_if_it_holds_information_only() -> None:
     (finding,) = FULL.findings
     assert not FULL.ok
     assert dataclasses.replace(FULL, findings=(dataclasses.replace(finding, severity="info"),)).ok
+
+
+def test_text_that_is_no_utf8_survives() -> None:
+    report = Report(not_examined=(NotExamined("caf\udce9.py", "why"),))
+    to_json(report).encode("utf-8")
+    assert from_json(to_json(report)) == report

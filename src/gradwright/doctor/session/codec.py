@@ -98,7 +98,9 @@ def _decode_fields(kind: type, data: Any) -> Any:
 
 
 def to_json(report: Report, indent: int | None = 1) -> str:
-    return json.dumps(encode(report), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(encode(report), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    # A lone surrogate (a file name that is no UTF-8, say) becomes its escape, which JSON reads back as what it was.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def from_json(text: str) -> Report:
