@@ -37,6 +37,21 @@ TOLD = {
             one[i, 0] = 1.0
             y.backward(one, retain_graph=True)
         """),
+    "updates by hand that clear nothing": ("GW601", """
+        w, b = torch.randn(4, 1, requires_grad=True), torch.zeros(1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w + b - 1).pow(2).mean().backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+        """),
+    "updates of .data that clear nothing": ("GW601", """
+        model = nn.Linear(4, 1)
+        for _ in range(5):
+            model(torch.randn(8, 4)).pow(2).mean().backward()
+            for p in model.parameters():
+                p.data -= 0.1 * p.grad.data
+        """),
     "a dead layer first": ("GW601", f"""
         model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
         nn.init.constant_(model[0].bias, -100.0)
@@ -74,6 +89,53 @@ TOLD = {
 }  # fmt: skip
 
 QUIET = {
+    "updates by hand that clear by None": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 1).pow(2).mean().backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+            w.grad = None
+        """,
+    "updates by hand that clear in place": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 1).pow(2).mean().backward()
+            w.data -= 0.1 * w.grad
+            w.grad.data.zero_()
+        """,
+    "updates by hand of accumulated gradients": """
+        model = nn.Linear(4, 1)
+        for step in range(8):
+            model(torch.randn(8, 4)).pow(2).mean().backward()
+            if step % 2:
+                with torch.no_grad():
+                    for p in model.parameters():
+                        p -= 0.1 * p.grad
+                        p.grad.zero_()
+        """,
+    "momentum kept in .grad": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 1).pow(2).mean().backward()
+            w.data -= 0.1 * w.grad
+            w.grad.mul_(0.9)
+        """,
+    "gradients studied with no update": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 1).pow(2).mean().backward()
+        """,
+    "two players by hand": """
+        d, g = torch.randn(4, 1, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+        for _ in range(5):
+            d.grad = None
+            (torch.randn(8, 4) @ d).sigmoid().mean().backward()
+            d.data -= 0.1 * d.grad
+            g.grad = None
+            (-(torch.randn(8, 4) @ g) @ d).mean().backward()
+            g.data -= 0.1 * g.grad
+        """,
     "a loop over heads, each with its loss": """
         heads = nn.ModuleList([nn.Linear(16, 1) for _ in range(40)])
         optimizer = torch.optim.Adam(heads.parameters())

@@ -66,7 +66,8 @@ class Site:
 class GradientWatch:
     """Stands in for ``torch.autograd.backward`` and ``torch.autograd.grad`` while installed.
 
-    ``before_backward(subject)`` is called ahead of each backward, so that others can look at ``.grad`` there;
+    ``before_backward(site, root)`` and ``after_backward(site)`` are called around each backward, so that others can
+    look at ``.grad`` there;
     ``pulse`` before each call, outside of what is guarded: it may stop the script.
     """
 
@@ -74,12 +75,14 @@ class GradientWatch:
         self,
         clock: Clock,
         on_new: Callable[[Subject], None],
-        before_backward: Callable[[Subject], None],
+        before_backward: Callable[[Subject, Tensor | None], None],
+        after_backward: Callable[[Subject], None],
         pulse: Callable[[], None],
         on_fault: OnFault,
     ) -> None:
         self._clock, self._on_new, self._before, self._pulse = clock, on_new, before_backward, pulse
         self._before_call = guarded(self._look, on_fault)
+        self._after = guarded(after_backward, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
         self._restore: list[Callable[[], None]] = []
 
@@ -113,6 +116,8 @@ class GradientWatch:
                 site.calls += 1
                 site.seconds += ended - started
                 self._clock.saw(started, ended)
+                if api == "backward":
+                    self._after(site.subject)
 
         return call
 
@@ -120,9 +125,9 @@ class GradientWatch:
         site = self._site(api)
         if site is not None:
             self._clock.saw_gradient()
-            self._look_at(site, args, kwargs)
+            root = self._look_at(site, args, kwargs)
             if api == "backward":
-                self._before(site.subject)
+                self._before(site.subject, root)
         return site
 
     def _site(self, api: Api) -> Site | None:
@@ -145,13 +150,14 @@ class GradientWatch:
             self._on_new(subject)
         return site
 
-    def _look_at(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _look_at(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+        """What is differentiated, if it is one tensor."""
         given = {**dict(zip(_PARAMETERS[site.api], args, strict=False)), **kwargs}
         root = _only(given.get("outputs" if site.api == "autograd.grad" else "tensors"))
         site.create_graph = site.create_graph or bool(given.get("create_graph", False))
         if root is None:
             site.run, site.run_key = 0, None
-            return
+            return None
         if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
             self._loss(site, root)
         cotangents = given.get("grad_outputs" if site.api == "autograd.grad" else "grad_tensors")
@@ -162,6 +168,7 @@ class GradientWatch:
         site.run_key = key
         if site.run > site.longest_run:
             site.longest_run, site.run_of, site.run_shape = site.run, of, shape
+        return root
 
     def _loss(self, site: Site, root: Tensor) -> None:
         value = root.detach()

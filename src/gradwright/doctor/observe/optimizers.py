@@ -91,6 +91,9 @@ class OptimizerWatch:
         while self._handles:
             self._handles.pop().remove()
 
+    def any_met(self) -> bool:
+        return bool(self._all)
+
     def before_backward(self, site: Subject) -> None:
         """See NOTE [stale gradients]."""
         for use in self._all:

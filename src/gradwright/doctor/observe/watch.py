@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import Function
 
 import gradwright
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
+from gradwright.doctor.observe.hand_updates import HandUpdateWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
 from gradwright.doctor.session.facts import Fact
@@ -47,7 +49,10 @@ class Watch:
         self._more: list[Callable[[], list[Fact]]] = []
         self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
         self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault)
-        self.gradients = GradientWatch(clock, self._meet, self.optimizers.before_backward, self._pulse, self._fault)
+        self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)
+        self.gradients = GradientWatch(
+            clock, self._meet, self._before_backward, self.by_hand.after_backward, self._pulse, self._fault
+        )
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
     def __enter__(self) -> Watch:
@@ -72,7 +77,7 @@ class Watch:
         self._more.append(facts)
 
     def facts(self) -> list[Fact]:
-        known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts()
+        known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts() + self.by_hand.facts()
         for more in self._more:
             known += more()
         return known
@@ -84,6 +89,10 @@ class Watch:
 
     def _meet(self, subject: Subject) -> None:
         self._journal.add(subject)
+
+    def _before_backward(self, site: Subject, root: Tensor | None) -> None:
+        self.optimizers.before_backward(site)
+        self.by_hand.before_backward(site, root)
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""

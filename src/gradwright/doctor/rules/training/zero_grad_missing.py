@@ -1,6 +1,7 @@
 """What it finds
-    Optimizer steps whose gradients still hold those of the step before: nothing cleared them in between, neither
-    `zero_grad` nor by hand, and a backward added to them. Observed on the gradients themselves, not on the text.
+    Optimizer steps (or updates of parameters by hand) whose gradients still hold those of the step before: nothing
+    cleared them in between, neither `zero_grad` nor by hand, and a backward added to them. Observed on the gradients
+    themselves, not on the text.
 
 Why it matters
     `backward` adds to `.grad`. Without clearing, each step follows the sum of all gradients since the start, most of
@@ -40,6 +41,6 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             else f"gradients were not cleared before {steps.stale_steps} of {steps.steps} steps of {subject.name}",
             why=f"This backward added to gradients that step {steps.first_stale_step} had already used, and nothing "
             f"cleared them before the next step: seen at {steps.stale_steps} of {steps.steps} steps.",
-            hints=["call optimizer.zero_grad() once per step, before the backward"],
+            hints=["clear them once per step, before the backward: optimizer.zero_grad(), or p.grad = None by hand"],
             evidence=[steps.id],
         )

@@ -1,0 +1,124 @@
+"""Parameters that the script moves itself, with no optimizer, and gradients that it never clears in between.
+
+What an optimizer's step is to NOTE [stale gradients], a parameter that changed between two backwards is here: if its
+gradient is still the same object, of the same version and not zero, the second backward adds to what was used already.
+Only backwards of one call site are compared: in a GAN, that of the other player adds to gradients which are cleared
+before their own turn.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.session.facts import Fact, OptimizerSteps
+from gradwright.doctor.session.model import Subject
+
+_SAMPLE = 4  # leaves that are looked at
+_ELEMENTS = 64  # of each, to see whether it moved: a write through `.data` leaves the version as it was
+_NODES = 2000  # of the graph, to find them
+
+
+@dataclass
+class _Seen:
+    """A leaf and its gradient as a backward left them."""
+
+    leaf: weakref.ref[Tensor]
+    grad: weakref.ref[Tensor]
+    version: int
+    values: Tensor
+
+    def moved(self) -> bool:
+        leaf = self.leaf()
+        return leaf is not None and not torch.equal(_some_of(leaf), self.values)
+
+    def grad_is_uncleared(self) -> bool:
+        leaf = self.leaf()
+        grad = leaf.grad if leaf is not None else None
+        same = grad is not None and grad is self.grad() and grad._version == self.version
+        return same and bool(torch.any(grad.detach() != 0))  # type: ignore[union-attr]  # same: there is one
+
+
+class HandUpdateWatch:
+    """Looks on until an optimizer takes a step: then the updates are the optimizer's business."""
+
+    def __init__(self, clock: Clock, on_new: Callable[[Subject], None], optimizers_seen: Callable[[], bool]) -> None:
+        self._clock, self._on_new, self._optimizers_seen = clock, on_new, optimizers_seen
+        self._site: Subject | None = None
+        self._leaves: list[weakref.ref[Tensor]] = []
+        self._seen: list[_Seen] = []
+        self._subject: Subject | None = None
+        self._steps = self._stale = 0
+        self._first_stale: int | None = None
+
+    def before_backward(self, site: Subject, root: Tensor | None) -> None:
+        if self._optimizers_seen() or (self._site is not None and site.id != self._site.id):
+            return
+        if self._seen and any(seen.moved() for seen in self._seen):
+            self._step(site)
+        if root is not None and not any(leaf() is not None for leaf in self._leaves):
+            self._site = site
+            self._leaves = [weakref.ref(leaf) for leaf in islice(_leaves_of(root), _SAMPLE)]
+
+    def after_backward(self, site: Subject) -> None:
+        if self._site is None or site.id != self._site.id or self._optimizers_seen():
+            return
+        leaves = [leaf for reference in self._leaves if (leaf := reference()) is not None]
+        self._seen = [
+            _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), leaf.grad._version, _some_of(leaf))
+            for leaf in leaves
+            if leaf.grad is not None and leaf.grad.layout is torch.strided and bool(torch.any(leaf.grad != 0))
+        ]
+
+    def _step(self, site: Subject) -> None:
+        if self._subject is None:
+            name = "the updates by hand"
+            self._subject = Subject(f"optimizer:by hand@{site.location}", "optimizer", name, site.location, site.origin)
+            self._on_new(self._subject)
+        self._steps += 1
+        self._clock.steps = max(self._clock.steps, self._steps)
+        if all(seen.grad_is_uncleared() for seen in self._seen):
+            self._stale += 1
+            if self._first_stale is None:
+                self._first_stale = self._steps
+
+    def facts(self) -> list[Fact]:
+        if self._subject is None or self._site is None or self._optimizers_seen():
+            return []
+        return [
+            OptimizerSteps(
+                id=f"steps {self._subject.id}",
+                subject=self._subject.id,
+                steps=self._steps + 1,  # the last one is followed by no backward that would show it
+                stale_steps=self._stale,
+                first_stale_step=self._first_stale,
+                parameters=len(self._leaves),
+                backward_site=self._site.location,
+            )
+        ]
+
+
+def _leaves_of(root: Tensor) -> Iterator[Tensor]:
+    """The leaves of a graph, nearest first."""
+    front: list[Any] = [root.grad_fn]
+    known: set[Any] = set()
+    while front and len(known) < _NODES:
+        node = front.pop(0)
+        if node is None or node in known:
+            continue
+        known.add(node)
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, Tensor) and variable.layout is torch.strided:
+            yield variable
+        front += [following for following, _ in node.next_functions]
+
+
+def _some_of(leaf: Tensor) -> Tensor:
+    return leaf.detach().reshape(-1)[:_ELEMENTS].clone()
