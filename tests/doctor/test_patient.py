@@ -256,6 +256,15 @@ def test_a_script_may_change_directory_and_die(gradwright: Callable, script: Cal
     assert found == {"GW101": "sub/train.py", "GW901": "sub/train.py"}
 
 
+def test_another_default_device_does_not_upset_the_trials(run: Callable, script: Callable) -> None:
+    on_cpu = WRONG.replace(
+        "torch.ones(3, requires_grad=True)", "torch.linspace(1, 2, 3, device='cpu', requires_grad=True)"
+    )
+    ran = run(script(on_cpu.replace("\nx = ", "\ntorch.set_default_device('meta')\nx = ")))
+    assert ran.codes == ["GW101"] and ran.report.findings[0].fix is not None
+    assert ran.report.not_examined == ()
+
+
 def test_results_stay_equal_to_the_last_bit(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(
         """

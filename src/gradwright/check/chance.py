@@ -35,8 +35,8 @@ def signed(shape: torch.Size | tuple[int, ...], generator: torch.Generator) -> t
 
     One-sided or one-hot cotangents hide ``abs``, ``sign`` and ``clamp`` faults; these don't.
     """
-    size = torch.rand(shape, generator=generator, dtype=torch.float64) * 3.75 + 0.25
-    sign = torch.randint(0, 2, shape, generator=generator).to(torch.float64) * 2 - 1
+    size = torch.rand(shape, generator=generator, dtype=torch.float64, device="cpu") * 3.75 + 0.25
+    sign = torch.randint(0, 2, shape, generator=generator, device="cpu").to(torch.float64) * 2 - 1
     if sign.numel() > 1 and bool((sign == sign.flatten()[0]).all()):
         sign.view(-1)[-1] *= -1  # few enough to be of one sign by chance
     return size * sign

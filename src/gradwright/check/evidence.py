@@ -173,11 +173,11 @@ class Point:
         """
         count = self.returned[index].numel()
         if count <= most:
-            chosen = torch.arange(count)
+            chosen = torch.arange(count, device="cpu")
         else:
             largest = self.returned[index].abs().topk(most // 2).indices
-            anywhere = torch.randperm(count, generator=self.generator)[: most // 2]
-            chosen = torch.tensor(sorted({*largest.tolist(), *anywhere.tolist()}))
+            anywhere = torch.randperm(count, generator=self.generator, device="cpu")[: most // 2]
+            chosen = torch.tensor(sorted({*largest.tolist(), *anywhere.tolist()}), device="cpu")
         scale = self.trial.entry_scale(index)
         kept, values = [], []
         for entry in chosen.tolist():
@@ -187,4 +187,5 @@ class Point:
             if outcome != "unstable":
                 kept.append(entry)
                 values.append(found.value / float(scale[entry]))
-        return torch.tensor(kept, dtype=torch.long), torch.tensor(values, dtype=torch.float64)
+        kept_at = torch.tensor(kept, dtype=torch.long, device="cpu")
+        return kept_at, torch.tensor(values, dtype=torch.float64, device="cpu")

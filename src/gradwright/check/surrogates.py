@@ -129,7 +129,7 @@ def is_torn(point: Point, index: int) -> str:
     direction = point.random_direction(index)
     least, tiny = (1e-3, (1e-8, 1e-9)) if trial.precision is DOUBLE else (3e-2, (1e-4, 1e-5))
     for hair in tiny:
-        jumped = torch.zeros(sum(value.numel() for value in trial.values), dtype=torch.bool)
+        jumped = torch.zeros(sum(value.numel() for value in trial.values), dtype=torch.bool, device="cpu")
         here = torch.cat(trial.values)
         for shift in (hair * direction, -hair * direction):
             moved = trial.evaluate(index, shift)

@@ -319,8 +319,12 @@ class Trial:
                 continue
             scale = self.entry_scale(index)
             step = 1e-3 * (1 if self.precision is DOUBLE else 100)
-            kick = (torch.rand(scale.shape, generator=generator, dtype=torch.float64) * 0.5 + 0.5) * step * scale
-            kick *= torch.randint(0, 2, scale.shape, generator=generator).to(torch.float64) * 2 - 1
+            kick = (
+                (torch.rand(scale.shape, generator=generator, dtype=torch.float64, device="cpu") * 0.5 + 0.5)
+                * step
+                * scale
+            )
+            kick *= torch.randint(0, 2, scale.shape, generator=generator, device="cpu").to(torch.float64) * 2 - 1
             moved[index] = self._shifted(copied[index], kick)
         return self.at(moved)
 

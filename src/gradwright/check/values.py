@@ -261,7 +261,7 @@ class _Judge:
             try:
                 entries, truth = point.entrywise(index)
             except TimeUp:
-                truth = torch.empty(0, dtype=torch.float64)
+                truth = torch.empty(0, dtype=torch.float64, device="cpu")
             slack = 10 * precision.differences
         tolerance = precision.tolerance if entries is None else precision.differences
         known: dict[str, Any] = {"tolerance": tolerance, "oracles": weighed.oracles}
@@ -362,7 +362,7 @@ class _Judge:
         """A flat entry as an index into the input (of a complex one: of its real or imaginary part alike)."""
         tensor = self.args[index]
         entry = entry // 2 if tensor.is_complex() else entry
-        return tuple(int(axis) for axis in torch.unravel_index(torch.tensor(entry), tensor.shape))
+        return tuple(int(axis) for axis in torch.unravel_index(torch.tensor(entry, device="cpu"), tensor.shape))
 
 
 def _why_unstable(inside: bool) -> str:

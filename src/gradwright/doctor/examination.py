@@ -112,8 +112,9 @@ def judge_journal(journal: Journal, options: Options) -> None:
     """Findings out of whatever facts the journal holds; also those of a patient that died early."""
     report = fold(journal.path)
     remarks = {source.path: Suppressions.of(source.text) for source in report.sources}
+    known = {finding.with_fix((), None) for finding in report.findings}  # a patient killed later may have mended some
     for finding in rules.judge(report.subjects, report.facts):
-        if not _selected(finding, options):
+        if finding in known or not _selected(finding, options):
             continue
         at = finding.location
         remark = remarks.get(at.path)

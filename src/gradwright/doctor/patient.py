@@ -27,7 +27,7 @@ from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile
-from gradwright.doctor.source.imports import WatchedImports
+from gradwright.doctor.source.imports import WatchedImports, compile_main
 from gradwright.doctor.source.loops import LoopSite
 from gradwright.doctor.source.places import home, is_user_file, relative
 from gradwright.doctor.source.transform import HOOK_NAME
@@ -139,8 +139,6 @@ class Patient:
         os._exit(0)
 
     def _compile(self, path: str) -> Any:
-        from gradwright.doctor.source.imports import compile_main
-
         return compile_main(path, self._read, self._unread)
 
     def _read(self, file: SourceFile, sites: tuple[LoopSite, ...]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import linecache
 import time
 import weakref
 from collections.abc import Callable
@@ -23,14 +22,14 @@ from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
-from gradwright.doctor.source.places import definition, is_user_file, location_in, user_frame
+from gradwright.doctor.source.places import definition, is_user_file, location_in, text_of_file, user_frame
 from gradwright.doctor.source.returns import returned_values
 from gradwright.functions.surrogate import surrogate_reason
 
 
 def _places_of_returns(function: type[Function], at: Location) -> tuple[Location, ...]:
     path = inspect.getsourcefile(inspect.unwrap(function.backward))
-    text = "".join(linecache.getlines(path)) if path else ""
+    text = text_of_file(path) if path else ""
     spans = returned_values(text, at.line)
     return tuple(Location(at.path, span.line, span.column, span.end_line, span.end_column) for span in spans)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gradwright.doctor.session.place import Location
-from gradwright.doctor.source.places import location_in
+from gradwright.doctor.source.places import characters, location_in, text_of_file
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -122,7 +122,7 @@ def _spot(entry: TracebackType, relative: Callable[[str], str]) -> Spot:
 
 @functools.lru_cache(maxsize=32)
 def parsed(path: str) -> ast.Module | None:
-    text = "".join(linecache.getlines(path))
+    text = text_of_file(path)
     if not text or len(text) > _LONGEST_FILE:
         return None
     try:
@@ -135,10 +135,6 @@ def place_of(node: ast.AST, file: str, path: str) -> Location:
     first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # expressions and statements
     start, end = node.col_offset, node.end_col_offset or 0  # type: ignore[attr-defined]  # have both by contract
     return Location(path, first, characters(file, first, start) + 1, last, characters(file, last, end) + 1)
-
-
-def characters(file: str, line: int, utf8_offset: int) -> int:
-    return len(linecache.getline(file, line).encode()[:utf8_offset].decode(errors="replace"))
 
 
 def node_at(tree: ast.Module, file: str, location: Location) -> ast.AST | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from gradwright.doctor.session.facts import LineCost, LoopShape, OpsPerLine, Pha
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
 from gradwright.doctor.source.nests import LoopSpan, loops_around
-from gradwright.doctor.source.places import location_in, relative
+from gradwright.doctor.source.places import location_in, relative, text_of_file
 
 _FEWEST = 32  # operations in a loop below which nobody calls it slow
 _LINES = 12
@@ -68,7 +67,7 @@ def loop_facts(trace: Trace, measured: Measured, replayed: Location | None = Non
     nests: dict[tuple[str, LoopSpan], list[tuple[Instruction, Counts, tuple[LoopSpan, ...]]]] = {}
     for instruction, counts in trace.instructions.items():
         code = instruction[0]
-        text = source_of(code.co_filename)
+        text = text_of_file(code.co_filename)
         around = loops_around(text, counts.line, code.co_firstlineno) if text else ()
         if replayed is not None and relative(code.co_filename) == replayed.path:
             around = tuple(loop for loop in around if not _is_around(loop, replayed))
@@ -143,7 +142,3 @@ def extrapolate(small: tuple[int, int], large: tuple[int, int], elements: int) -
     power = math.log(ops2 / ops1) / math.log(n2 / n1)
     grown: float = (elements / n2) ** power
     return round(ops2 * grown)
-
-
-def source_of(path: str) -> str:
-    return "".join(linecache.getlines(path))

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from gradwright import check
+from gradwright.check.chance import signed
 from gradwright.check.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.collectives import talks_to_processes
-from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact, source_of
+from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -29,6 +30,7 @@ from gradwright.doctor.session.facts import (
 )
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.effects import lasting_effect
+from gradwright.doctor.source.places import text_of_file
 
 T = TypeVar("T")
 
@@ -51,10 +53,12 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     if effect:
         yield NotExamined(f"the gradient of {name}", f"it {effect}, so it is not replayed")
         return
-    chosen = [sizes(use, kept, limits) for kept in tracked]
-    yield from _contract(use, tracked[0], chosen[0], limits)
-    yield from _values(use, tracked, chosen, limits)
-    yield from _costs(use, tracked[0], chosen[0], share, limits)
+    first = sizes(use, tracked[0], limits)
+    yield from _contract(use, tracked[0], first, limits)
+    for kept in tracked:
+        # One after the other: the caller looks at the time after each fact.
+        yield from _values(use, kept, first if kept is tracked[0] else sizes(use, kept, limits), limits)
+    yield from _costs(use, tracked[0], first, share, limits)
 
 
 def _lasting_effect(use: FunctionUse) -> str:
@@ -62,7 +66,7 @@ def _lasting_effect(use: FunctionUse) -> str:
         path = inspect.getsourcefile(use.function)
     except (OSError, TypeError):
         return ""
-    return lasting_effect(source_of(path), use.subject.location.line) if path else ""
+    return lasting_effect(text_of_file(path), use.subject.location.line) if path else ""
 
 
 def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
@@ -98,18 +102,13 @@ def _cotangent_name(use: FunctionUse, mutation: check.Mutation) -> str:
     return plain[mutation.index] if 0 <= mutation.index < len(plain) else mutation.name
 
 
-def _values(use: FunctionUse, specimens: list[Kept], chosen: list[Sizes], limits: Limits
-            ) -> Iterator[Fact | NotExamined]:  # fmt: skip
-    subject = use.subject.id
-    for kept, size in zip(specimens, chosen, strict=True):
-        args = size.values
-        work = _value_work(use, args, kept, limits)
-        judged = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
-        if judged.how != "returned":
-            yield NotExamined(f"the gradient of {use.subject.name} on {describe(args)}", judged.why)
-            continue
-        tried_on = describe(args)
-        yield from verdict_facts(judged.value or (), subject=subject, specimen=kept.about.id, tried_on=tried_on)
+def _values(use: FunctionUse, kept: Kept, size: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
+    args, tried_on = size.values, describe(size.values)
+    work = _value_work(use, args, kept, limits)
+    judged = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
+    if judged.how != "returned":
+        yield NotExamined(f"the gradient of {use.subject.name} on {tried_on}", judged.why)
+    yield from verdict_facts(judged.value or (), subject=use.subject.id, specimen=kept.about.id, tried_on=tried_on)
 
 
 def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
@@ -189,7 +188,7 @@ def _traces(function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]
     outputs = held["outputs"] if isinstance(held["outputs"], tuple) else (held["outputs"],)
     generator = torch.Generator().manual_seed(0)
     cotangents = tuple(
-        torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
+        signed(out.shape, generator).to(out.device, out.dtype)
         if isinstance(out, Tensor) and out.is_floating_point()
         else (torch.zeros_like(out) if isinstance(out, Tensor) else None)
         for out in outputs

@@ -10,12 +10,13 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from gradwright.doctor.probe.attempts import Limits, attempt
-from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact, source_of
+from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, fresh
 from gradwright.doctor.probe.tracing import trace
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.entered import LoopUse
+from gradwright.doctor.source.places import text_of_file
 
 # Below this share of the watched time a loop is nobody's problem, and is not replayed.
 WORTH_REPLAYING = 0.02
@@ -79,7 +80,7 @@ def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
 
 def compiled_loop(use: LoopUse) -> Any:
     """The loop alone, as code whose lines and columns are those of the file."""
-    text = source_of(use.path)
+    text = text_of_file(use.path)
     tree = ast.parse(text)
     wanted = use.subject.location.line
     node = next(

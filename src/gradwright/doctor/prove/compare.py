@@ -117,7 +117,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _place(index: int, shape: torch.Size) -> list[int]:
-    return [int(one) for one in torch.unravel_index(torch.tensor(index), shape)]
+    return [int(one) for one in torch.unravel_index(torch.tensor(index, device="cpu"), shape)]
 
 
 def _at(place: list[int], original: torch.Tensor, candidate: torch.Tensor) -> str:

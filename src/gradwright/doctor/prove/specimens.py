@@ -72,7 +72,7 @@ def cut(args: Sequence[Any], keys: Keys, new: dict[Key, int]) -> Args:
 
 def random(shape: Sequence[int], seed: int) -> torch.Tensor:
     """Standard normal numbers, float64."""
-    return torch.randn(tuple(shape), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(tuple(shape), dtype=torch.float64, generator=torch.Generator().manual_seed(seed), device="cpu")
 
 
 @dataclass(frozen=True)

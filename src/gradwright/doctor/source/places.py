@@ -53,6 +53,11 @@ def relative(path: str) -> str:
     return real[len(home()) :] if real.startswith(home()) else real
 
 
+def text_of_file(path: str) -> str:
+    """The text of a file (or of code that put itself into ``linecache``, as notebooks do); "" if there is none."""
+    return "".join(linecache.getlines(path))
+
+
 def location_in(code: CodeType, instruction: int, line: int | None = None) -> Location:
     """The expression that an instruction of ``code`` belongs to, to the column where Python kept it."""
     positions = next(itertools.islice(code.co_positions(), instruction // 2, None), (line, None, None, None))
@@ -60,11 +65,11 @@ def location_in(code: CodeType, instruction: int, line: int | None = None) -> Lo
     path = relative(code.co_filename)
     if first is None or column is None or last is None or end_column is None:
         return Location(path, line or first or code.co_firstlineno)
-    start = _characters(code.co_filename, first, column)
-    return Location(path, first, start + 1, last, _characters(code.co_filename, last, end_column) + 1)
+    start = characters(code.co_filename, first, column)
+    return Location(path, first, start + 1, last, characters(code.co_filename, last, end_column) + 1)
 
 
-def _characters(path: str, line: int, utf8_offset: int) -> int:
+def characters(path: str, line: int, utf8_offset: int) -> int:
     """Python counts columns in UTF-8 bytes; people count characters."""
     text = linecache.getline(path, line)
     return utf8_offset if text.isascii() else len(text.encode()[:utf8_offset].decode(errors="replace"))
