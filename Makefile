@@ -49,6 +49,12 @@ test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torch
 bench: $(READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py
 	$(BIN)/python benchmarks/how_long_does_the_doctor_take.py
+	$(BIN)/python benchmarks/how_long_does_a_check_take.py
+	$(BIN)/python benchmarks/how_many_wrong_gradients_are_found.py --every 4 --save
+	$(BIN)/python benchmarks/are_public_faults_caught.py
+	$(BIN)/python benchmarks/public_faults/page.py
+	$(BIN)/python benchmarks/what_is_wrong_in_the_wild.py
+	$(BIN)/python benchmarks/wild/page.py
 	$(BIN)/python benchmarks/table.py
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant

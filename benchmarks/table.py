@@ -11,14 +11,17 @@ from recording import RESULTS
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
-def table(data: dict[str, Any]) -> str:
-    rows = data["results"]
+def escaped(name: str) -> str:
+    return name.replace("|", "\\|")
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
     columns = list(next(iter(rows.values())))
     lines = ["| | " + " | ".join(column.replace("_", " ") for column in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for name, row in rows.items():
         cells = ("yes" if value is True else "no" if value is False else str(value) for value in row.values())
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append(f"| {escaped(name)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -31,8 +34,10 @@ def page() -> str:
         parts.append(
             f"## {question}\n\n{machine['date']}, {machine['device']}: {machine['cpu']}, {machine['cores']} cores, "
             f"Python {machine['python']}, torch {machine['torch']}, allocator: {machine['allocator']}.\n\n"
-            f"{table(data)}\n"
+            f"{table(data['results'])}\n"
         )
+        parts += [f"### {title}\n\n{table(rows)}\n" for title, rows in data.get("tables", {}).items()]
+        parts += [f"{note}\n" for note in data.get("notes", [])]
     return "\n".join(parts)
 
 

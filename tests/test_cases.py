@@ -1,5 +1,6 @@
 """Each rule's case: the bad script has the finding, the good one has none; and so have all their variants."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,24 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # the variants are a plain module beside the tests
 from variants import VARIANTS  # noqa: E402 - after the path is known
 
-CASES = sorted(path.name for path in (HERE / "cases").iterdir())
+ALL = sorted(path.name for path in (HERE / "cases").iterdir())
+TOLD_BY_THE_LIBRARY = sorted(loaded.rule.code for loaded in all_rules() if loaded.rule.told_by)
+CASES = [code for code in ALL if code not in TOLD_BY_THE_LIBRARY]
 
 
 def test_every_rule_has_a_case_and_every_case_a_rule():
-    assert [loaded.rule.code for loaded in all_rules()] == CASES
+    assert [loaded.rule.code for loaded in all_rules()] == ALL
+
+
+@pytest.mark.parametrize("code", TOLD_BY_THE_LIBRARY)
+def test_what_the_library_tells_is_printed_by_the_bad_script_and_not_by_the_good_one(code: str) -> None:
+    said = {}
+    for kind in ("bad", "good"):
+        script = HERE / "cases" / code / f"{kind}.py"
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=True)
+        said[kind] = done.stdout
+    assert code in said["bad"]
+    assert f"{code} " not in "".join(line for line in said["good"].splitlines(True) if "(info)" not in line)
 
 
 @pytest.mark.parametrize("code", CASES)

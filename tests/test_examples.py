@@ -1,5 +1,8 @@
 """Every shipped example says what its author would say of it, and its mended twin is clean."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,10 +25,13 @@ SAID = [
     ("huber/mended.py", (), []),
 ]
 
+# Scripts that ask gw.check themselves and end with 1, and the codes that they print.
+ASKING = [("wrong_gradient/check.py", ["GW101", "GW105"])]
+
 
 def test_no_example_is_left_out():
     shipped = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
-    assert shipped == {script for script, _, _ in SAID}
+    assert shipped == {script for script, _ in ASKING} | {script for script, _, _ in SAID}
     table = (EXAMPLES / "README.md").read_text()
     assert all(f"`{script}`" in table for script in shipped)
 
@@ -53,3 +59,10 @@ def test_both_phases_of_the_slow_function_come_with_a_verified_fix(run: Callable
         "SlowSquare.backward",
     ]
     assert all(finding.fix is not None for finding in ran.report.findings)
+
+
+@pytest.mark.parametrize(("script", "codes"), ASKING, ids=[script for script, _ in ASKING])
+def test_an_example_that_asks_prints_what_is_wrong(script: str, codes: list[str]) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert re.findall(r"^(GW\d+) [a-z-]+ \((?:error|warning)\)$", done.stdout, re.MULTILINE) == codes

@@ -16,7 +16,7 @@ def serve() -> None:
     torch.set_num_threads(1)  # a pool of threads would not survive the fork
     import torch._dynamo  # every optimizer imports it: two seconds
 
-    import gradwright.check
+    import gradwright.checking
     import gradwright.doctor.examination
     import gradwright.doctor.patient
     import gradwright.doctor.prove

@@ -9,6 +9,7 @@ A further thing is one function that returns path -> text (and the folders it fi
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gradwright.doctor.render.pages import rule_page, rules_index
 from gradwright.doctor.rules import all_rules
@@ -44,7 +46,34 @@ def rule_pages(root: Path) -> Made:
     return Made(files, folders=("docs/rules/*.md",))
 
 
+def checks_page(root: Path) -> Made:
+    """docs/checks.md: what `gw.check` and `gw.check_loss` ask, from the docstrings of the checks and properties."""
+    from gradwright.checking.checks import all_checks
+    from gradwright.checking.losses.properties import all_properties
+
+    parts = [
+        "<!-- Made by `python tools/generate.py` from the docstrings of the checks: edit those. -->",
+        "# What is checked",
+        "`gw.check` makes the checks of its level: *quick* those marked so, *standard* all of them (without "
+        "`torch.compile`), *full* with it. Each stands in a file of its own under `src/gradwright/checking/checks`.",
+        *(_section(check) for check in all_checks()),
+        "# What is asked of a loss",
+        "`gw.check_loss` asks for these properties, in this order; a root comes before what follows from it.",
+        *(_section(held) for held in all_properties()),
+    ]
+    return Made({"docs/checks.md": "\n\n".join(parts) + "\n"})
+
+
+def _section(check: Any) -> str:
+    page = inspect.cleandoc(sys.modules[check.run.__module__].__doc__ or "")
+    page = re.sub(r"^Check \d+\. ", "", page).replace("``", "`")
+    codes = ", ".join(f"[{code}](rules/{code}.md)" for code in check.names)
+    return f"## {check.number}. {check.title}\n\nFrom level {check.since} on · {codes}\n\n{page}"
+
+
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
+_OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
+_COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
 _TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns)\b|\d+ %")
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
@@ -55,6 +84,7 @@ def readme(root: Path) -> Made:
     if not path.is_file():
         return Made({})
     text = _TRANSCRIPT.sub(lambda found: _transcript(root, found["command"]), path.read_text())
+    text = _OUTPUT.sub(lambda found: _output(root, found["script"]), text)
     return Made({"README.md": text}, gist=_without_times)
 
 
@@ -70,12 +100,21 @@ def _transcript(root: Path, command: str) -> str:
     return f"<!-- transcript: {command} -->\n```text\n{shown}\n```\n<!-- /transcript -->"
 
 
+def _output(root: Path, script: str) -> str:
+    """What a script prints, the counterexample by its first lines only."""
+    done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=300)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr)
+    shown = _COUNTEREXAMPLE.sub(r"\1...", done.stdout.rstrip())
+    return f"<!-- output: {script} -->\n```text\n$ python {script}\n\n{shown}\n```\n<!-- /output -->"
+
+
 def _without_times(text: str) -> list[str]:
     """The words, without what hangs on a stopwatch: times, where lines break for them, information about speed."""
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
 
 
-MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, readme)
+MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, checks_page, readme)
 
 
 def differences(root: Path) -> list[tuple[Path, str | None]]:

@@ -9,11 +9,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "check": "gradwright.checking.check",
+    "check_loss": "gradwright.checking.losses",
     "diagnose": "gradwright.doctor.consultation",
     "surrogate": "gradwright.functions",
 }
 
-__all__ = ["__version__", "diagnose", "surrogate"]
+__all__ = ["__version__", "check", "check_loss", "diagnose", "surrogate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 ::
 
     GradwrightError
+    ├── GradientError       a gradient was found wrong, where the caller asked for an exception (also an AssertionError)
     ├── UsageError          the caller asked for something that can't be (wrong option, no such file, no tensor input)
     └── SessionError        a session file can't be read: cut off, of another schema, not a session
 
@@ -14,6 +15,10 @@ from __future__ import annotations
 
 class GradwrightError(Exception):
     """Base of every exception that Gradwright raises on purpose."""
+
+
+class GradientError(GradwrightError, AssertionError):
+    """A check found something; the message is its report."""
 
 
 class UsageError(GradwrightError):

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.func import functional_call
 
-from gradwright.check import input_names
-from gradwright.check.chance import reproducible
-from gradwright.check.copies import copy_in_graph
+from gradwright.checking import input_names
+from gradwright.checking.chance import reproducible
+from gradwright.checking.copies import copy_in_graph
 from gradwright.doctor.examination import judge_journal, probe, source_of, treat
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.death import describe_death

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gradwright.errors import UsageError
+from gradwright.ground.declared import MARK, surrogate_reason
+
+__all__ = ["surrogate", "surrogate_reason"]
 
 T = TypeVar("T", bound=Callable[..., object])
 
@@ -32,13 +35,7 @@ def surrogate(*args: object, reason: str | None = None) -> Callable[[T], T]:
     def declare(subject: T) -> T:
         if not callable(subject):
             raise UsageError(f"surrogate decorates a Function or a callable, not {type(subject).__name__}")
-        subject.__gradwright_surrogate__ = told  # type: ignore[attr-defined]  # the mark is the decorator's whole work
+        setattr(subject, MARK, told)
         return subject
 
     return declare
-
-
-def surrogate_reason(subject: object) -> str | None:
-    """The reason that ``subject`` was declared a surrogate for, ``None`` if it was not. Subclasses inherit it."""
-    reason = getattr(subject, "__gradwright_surrogate__", None)
-    return reason if isinstance(reason, str) else None

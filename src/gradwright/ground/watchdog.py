@@ -37,8 +37,8 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
 
     timer = threading.Timer(seconds, bark)
     timer.daemon = True
-    timer.start()
     try:
+        timer.start()
         try:
             outcome: Outcome[T] = Outcome("returned", work(), seconds=time.monotonic() - started)
         except Exception as error:

@@ -272,7 +272,14 @@ def _finding(name, line, evidence=()):
 
 def test_a_mended_factor_is_verified_as_right():
     fact = GradientVerdict(
-        id="v", subject="s", specimen="", input_index=1, input_name="w", verdict="wrong", cause="factor", factor=0.5
+        id="v",
+        subject="s",
+        specimen="",
+        input_index=1,
+        input_name="w",
+        verdict="wrong",
+        cause="constant factor",
+        factor=0.5,
     )
     namespace = loaded(HALVED)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]

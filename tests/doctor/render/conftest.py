@@ -149,7 +149,7 @@ class Maker:
                 self.calls("Scale", 120e-6, 0.0014),
                 *(self.verdict(specimen=f"s{at}") for at in range(4)),
                 self.verdict("Scale", "x"),
-                self.verdict("Scale", "w", verdict="wrong", cause="factor", factor=0.5, error=0.5),
+                self.verdict("Scale", "w", verdict="wrong", cause="constant factor", factor=0.5, error=0.5),
                 self.loop(),
             ),
             findings=(

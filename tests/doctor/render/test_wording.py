@@ -15,21 +15,26 @@ def cell(make, *facts, **report):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"cause": "factor", "factor": 0.5}, "half of what it is"),
-        ({"cause": "factor", "factor": 2.0000001}, "twice what it is"),
-        ({"cause": "factor", "factor": 0.25}, "a quarter of what it is"),
-        ({"cause": "factor", "factor": 1.25}, "1.25 times what it is"),
-        ({"cause": "factor", "factor": -1.0}, "has the wrong sign"),
-        ({"cause": "factor", "factor": -0.5}, "half of what it is, and the wrong sign"),
+        ({"cause": "constant factor", "factor": 0.5}, "half of what it is"),
+        ({"cause": "constant factor", "factor": 2.0000001}, "twice what it is"),
+        ({"cause": "constant factor", "factor": 0.25}, "a quarter of what it is"),
+        ({"cause": "constant factor", "factor": 1.25}, "1.25 times what it is"),
+        ({"cause": "constant factor", "factor": -1.0}, "has the wrong sign"),
+        ({"cause": "constant factor", "factor": -0.5}, "half of what it is, and the wrong sign"),
         ({"cause": "sign"}, "has the wrong sign"),
-        ({"cause": "zero", "returned": 0.0, "expected": 1.25}, "zero where it is 1.25"),
-        ({"cause": "zero"}, "zero where it is not"),
-        ({"cause": "transposed"}, "transposed"),
-        ({"cause": "cotangent ignored"}, "ignores the cotangent"),
+        ({"cause": "dropped term", "factor": 0.0, "returned": 0.0, "expected": 1.25}, "zero where it is 1.25"),
+        ({"cause": "dropped term", "factor": 0.0}, "zero where it is not"),
+        ({"cause": "transpose"}, "transposed"),
+        ({"cause": "missing grad_output"}, "ignores the cotangent"),
         ({"cause": "formula", "at": (3, 1), "returned": 0.5, "expected": 1.25}, "at [3, 1]: returned 0.5, is 1.25"),
         ({"cause": "formula", "returned": 0.5, "expected": 1.25}, "returned 0.5, is 1.25"),
         ({"cause": "formula", "error": 0.12}, "off by 12 % of its largest entry"),
-        ({"cause": "factor", "factor": float("nan"), "error": float("nan")}, "off by ? % of its largest entry"),
+        ({"cause": "region", "reason": "in x < 0 (zero there)"}, "region: in x < 0 (zero there)"),
+        ({"cause": "sign", "factor": float("nan")}, "has the wrong sign"),
+        (
+            {"cause": "constant factor", "factor": float("nan"), "error": float("nan")},
+            "off by ? % of its largest entry",
+        ),
     ],
 )
 def test_cause_is_said_as_a_person_would(make, fields, words):
@@ -43,13 +48,13 @@ def test_right_counts_checks_and_distinct_inputs(make):
 
 
 def test_wrong_beats_right_and_names_only_the_wrong_inputs(make):
-    half = {"verdict": "wrong", "cause": "factor", "factor": 0.5}
+    half = {"verdict": "wrong", "cause": "constant factor", "factor": 0.5}
     verdicts = [make.verdict(input="x"), make.verdict(input="w", **half), make.verdict(input="b", **half)]
     assert cell(make, *verdicts) == "WRONG in w and b: half of what it is"
 
 
 def test_wrong_in_two_ways_tells_both(make):
-    half = make.verdict(input="w", verdict="wrong", cause="factor", factor=0.5)
+    half = make.verdict(input="w", verdict="wrong", cause="constant factor", factor=0.5)
     sign = make.verdict(input="b", verdict="wrong", cause="sign")
     assert cell(make, half, sign) == "WRONG in w: half of what it is; in b: has the wrong sign"
 
@@ -76,9 +81,9 @@ def test_function_without_verdict_is_not_examined_and_says_why_where_that_is_kno
 
 
 def test_unnamed_input_is_told_by_its_position(make):
-    assert cell(make, make.verdict(input="", input_index=2, verdict="wrong", cause="zero")).startswith(
-        "WRONG in input 2"
-    )
+    assert cell(
+        make, make.verdict(input="", input_index=2, verdict="wrong", cause="dropped term", factor=0.0)
+    ).startswith("WRONG in input 2")
 
 
 @pytest.mark.parametrize(

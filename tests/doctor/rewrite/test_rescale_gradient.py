@@ -23,7 +23,7 @@ class Layer(torch.autograd.Function):
 """
 
 
-def proposals(body, *, index=1, factor=0.5, cause="factor", line=5, text=None):
+def proposals(body, *, index=1, factor=0.5, cause="constant factor", line=5, text=None):
     text = text or CLASS.format(body="\n".join("        " + one for one in body.split("\n")))
     fact = GradientVerdict(
         id="v", subject="s", specimen="", input_index=index, input_name="w", verdict="wrong", cause=cause, factor=factor

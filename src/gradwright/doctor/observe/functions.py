@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction
 
-from gradwright.check import input_names
+from gradwright.checking import input_names
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.observe.specimens import SpecimenStore
@@ -64,7 +64,7 @@ class FunctionWatch:
 
     def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if cls.__module__.startswith("torch.") or torch.compiler.is_compiling():
+            if cls.__module__.startswith(("torch.", "gradwright.checking.")) or torch.compiler.is_compiling():
                 return original(cls, *args, **kwargs)
             return self._forward(original, cls, args, kwargs)
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Limits:
     """Of one trial: seconds, and bytes of memory beyond the script's own."""
 
-    seconds: float = 6.0
+    seconds: float = 10.0
     memory_bytes: int = 4 << 30
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradwright import check
+from gradwright import checking
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, fresh
@@ -27,7 +27,7 @@ def probe_callable(
     wanted = tuple(isinstance(item, Tensor) and item.requires_grad for item in inputs)
     if any(wanted):
         judged = attempt(
-            lambda: check.judge_values(fn, inputs, wanted, names=names, deadline=time.monotonic() + limits.seconds),
+            lambda: checking.judge_values(fn, inputs, wanted, names=names, deadline=time.monotonic() + limits.seconds),
             limits,
         )
         yield from verdict_facts(judged.value or (), subject=subject.id, specimen="", tried_on=describe(inputs))

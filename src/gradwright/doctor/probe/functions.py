@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from gradwright import check
-from gradwright.check.chance import signed
-from gradwright.check.context import run_backward, run_forward
+from gradwright import checking
+from gradwright.checking.chance import signed
+from gradwright.checking.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.collectives import talks_to_processes
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.flaws import flaw_facts
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -58,6 +59,9 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     for kept in tracked:
         # One after the other: the caller looks at the time after each fact.
         yield from _values(use, kept, first if kept is tracked[0] else sizes(use, kept, limits), limits)
+    if use.subject.origin != "library":
+        args = first.values
+        yield from flaw_facts(use, tracked[0], args, describe(args), _used_outputs(tracked[0]), limits)
     yield from _costs(use, tracked[0], first, share, limits)
 
 
@@ -72,11 +76,11 @@ def _lasting_effect(use: FunctionUse) -> str:
 def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
     subject = use.subject.id
     args = chosen.values
-    count = attempt(lambda: check.count_gradients(use.function, args, kept.wanted), limits)
+    count = attempt(lambda: checking.count_gradients(use.function, args, kept.wanted), limits)
     if count.value is not None:
         expected, returned = count.value
         yield GradientCount(id=f"count {subject}", subject=subject, expected=expected, returned=returned)
-    mutations = attempt(lambda: check.find_mutations(use.function, args, kept.wanted), limits)
+    mutations = attempt(lambda: checking.find_mutations(use.function, args, kept.wanted), limits)
     if mutations.how == "returned":
         for number, mutation in enumerate(mutations.value or ()):
             yield Mutated(
@@ -92,7 +96,7 @@ def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> It
         yield NotExamined(f"whether {use.subject.name} changes its inputs", mutations.why)
 
 
-def _cotangent_name(use: FunctionUse, mutation: check.Mutation) -> str:
+def _cotangent_name(use: FunctionUse, mutation: checking.Mutation) -> str:
     """As the backward's signature calls it."""
     try:
         parameters = list(inspect.signature(use.function.backward).parameters.values())[1:]
@@ -114,7 +118,7 @@ def _values(use: FunctionUse, kept: Kept, size: Sizes, limits: Limits) -> Iterat
 def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
     def work() -> Any:
         until = time.monotonic() + limits.seconds
-        return check.judge_values(
+        return checking.judge_values(
             use.function,
             args,
             kept.wanted,
@@ -209,7 +213,7 @@ def _traces(function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]
 
 def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
     """Forward and backward of the Function and of plain autograd through its forward, interleaved."""
-    twin = check.plain_twin(use.function, kept.args, kept.wanted, deadline=time.monotonic() + 2.0)
+    twin = checking.plain_twin(use.function, kept.args, kept.wanted, deadline=time.monotonic() + 2.0)
     if not twin.same_gradient:
         return None
     rounds: tuple[list[float], list[float]] = ([], [])
@@ -227,7 +231,7 @@ def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
         same_gradient=twin.same_gradient,
         function_seconds=statistics.median(rounds[0]),
         plain_seconds=statistics.median(rounds[1]),
-        function_saved_bytes=check.saved_bytes(twin.function_forward),
-        plain_saved_bytes=check.saved_bytes(twin.plain_forward),
+        function_saved_bytes=checking.saved_bytes(twin.function_forward),
+        plain_saved_bytes=checking.saved_bytes(twin.plain_forward),
         tried_on=describe(kept.args),
     )

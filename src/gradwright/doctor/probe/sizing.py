@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gradwright.check.context import run_forward
+from gradwright.checking.context import run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import extrapolate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from gradwright.check.verdict import InputVerdict
+from gradwright.checking.verdict import InputVerdict
 from gradwright.doctor.session.facts import GradientVerdict
 
 
@@ -16,6 +16,7 @@ def verdict_facts(
     for verdict in verdicts:
         fields = {field.name: getattr(verdict, field.name) for field in dataclasses.fields(verdict)}
         index, name = fields.pop("index"), fields.pop("name")
+        fields.pop("details")  # for a reader they stand in the reason
         yield GradientVerdict(
             id=f"verdict {index} {specimen or subject}",
             subject=subject,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from gradwright.check import judge_values
+from gradwright.checking import judge_values
 from gradwright.doctor.prove.compiled import NotCompilableError, class_node, make_class
 from gradwright.doctor.prove.harness import Harness, OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import mutants
@@ -57,9 +57,9 @@ def prove(
 
     ``namespace``: the globals of the original's module (not changed); ``specimens``: the arguments of real calls with
     one bool each, whether its gradient was wanted; ``expect``: "same": outputs and gradients as the original's;
-    "right": outputs as the original's, gradients right by ``gradwright.check``; ``deadline``: of ``time.monotonic()``,
-    after which there is no proof; ``seconds``: how long the changed phase of the original took on the largest of the
-    specimens, if that is known.
+    "right": outputs as the original's, gradients right by ``gradwright.checking``; ``deadline``: of
+    ``time.monotonic()``, after which there is no proof; ``seconds``: how long the changed phase of the original took
+    on the largest of the specimens, if that is known.
 
     Cost: about 60 calls of the original per specimen, on inputs of a few hundred elements, and as many of the candidate
     and of each mutant that is hard to kill. Runs the user's code: call it where that does no harm (a forked child).

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gradwright.check.chance import reproducible
+from gradwright.checking.chance import reproducible
 from gradwright.doctor.prove.specimens import Args, cut, describe, lengths, same_length, tensors
 from gradwright.doctor.prove.trial import own_copy
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from gradwright.check.chance import reproducible
+from gradwright.checking.chance import reproducible
 from gradwright.doctor.prove.specimens import Args, describe, random
 
 CotangentKind = Literal["signed", "expanded", "transposed", "0, inf and NaN"]

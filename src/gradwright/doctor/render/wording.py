@@ -153,6 +153,7 @@ class Cell:
         return self.word + self.rest
 
 
+_FACTORS = ("constant factor", "sum for mean")
 _PARTS = {1 / 4: "a quarter of", 1 / 3: "a third of", 1 / 2: "half of", 2.0: "twice", 3.0: "3 times", 4.0: "4 times"}
 
 
@@ -160,27 +161,29 @@ def cause(verdict: GradientVerdict) -> str:
     """How the returned gradient differs from what it is.
 
     >>> cause(GradientVerdict(id="v", subject="f", specimen="s", input_index=0, input_name="w", verdict="wrong",
-    ...                       cause="factor", factor=0.5))
+    ...                       cause="constant factor", factor=0.5))
     'half of what it is'
     """
     factor = verdict.factor
-    if verdict.cause == "factor" and factor is not None and math.isfinite(factor) and factor != 0:
+    if verdict.cause in _FACTORS and factor is not None and math.isfinite(factor) and factor != 0:
         if math.isclose(factor, -1, rel_tol=1e-3):
             return "has the wrong sign"
         part = next((word for exact, word in _PARTS.items() if math.isclose(abs(factor), exact, rel_tol=1e-3)), "")
         return f"{part or number(abs(factor)) + ' times'} what it is" + (", and the wrong sign" if factor < 0 else "")
     if verdict.cause == "sign":
         return "has the wrong sign"
-    if verdict.cause == "zero":
+    if verdict.cause == "dropped term" and factor == 0:
         if verdict.expected is None:
             return "zero where it is not"
         return f"zero where it is {number(verdict.expected)}"
-    if verdict.cause == "transposed":
+    if verdict.cause == "transpose":
         return "transposed"
-    if verdict.cause == "another call's":
-        return "changed by another call"
-    if verdict.cause == "cotangent ignored":
+    if verdict.cause == "state kept between calls":
+        return "changed by another call" if verdict.reason.startswith("right for one call") else verdict.reason
+    if verdict.cause == "missing grad_output":
         return "ignores the cotangent"
+    if verdict.cause != "formula" and verdict.reason:
+        return f"{verdict.cause}: {clean(verdict.reason)}"
     if verdict.returned is not None and verdict.expected is not None:
         at = f"at {list(verdict.at)}: " if verdict.at else ""
         return f"{at}returned {number(verdict.returned)}, is {number(verdict.expected)}"

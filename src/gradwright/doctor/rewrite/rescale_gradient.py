@@ -18,6 +18,7 @@ from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
 
 CLOSE = 1e-3
+_CAUSES = ("constant factor", "sum for mean", "sign")
 LARGEST_DENOMINATOR = 1000
 PLAIN = frozenset(Fraction(*pair) for pair in ((2, 1), (3, 1), (4, 1), (1, 2), (1, 3), (1, 4), (-1, 1)))
 MOST = 5
@@ -42,7 +43,7 @@ def rescale_gradient(finding: Finding, facts: Sequence[Fact], source: SourceText
     verdicts = {
         fact.input_index: fact
         for fact in facts
-        if isinstance(fact, GradientVerdict) and fact.id in finding.evidence and fact.cause in ("factor", "sign")
+        if isinstance(fact, GradientVerdict) and fact.id in finding.evidence and fact.cause in _CAUSES
     }
     backward = _backward_at(source, finding)
     proposals: list[Proposal] = []

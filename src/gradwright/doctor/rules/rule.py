@@ -31,9 +31,11 @@ class Rule:
     ``messages`` are regular expressions of the exceptions (torch 2.11 and later) that this rule explains, which is how
     a pasted message finds it. ``causes`` are the codes of faults that bring this one about: found together, the cause
     is told first and this one says that it follows. A ``last_resort`` speaks only of what no other finding cites.
+    ``told_by``: the public function whose reports have this code, where the doctor itself does not look for it.
 
     The module that holds a rule is its specification: its docstring is the page of the docs (headed What it finds, Why
-    it matters, When it is fine, The fix, References), ``judge(subject, facts)`` yields the findings.
+    it matters, When it is fine, The fix, References), ``judge(subject, facts)`` yields the findings (there is none if
+    it is ``told_by`` another).
     """
 
     code: str
@@ -44,6 +46,7 @@ class Rule:
     messages: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     last_resort: bool = False
+    told_by: str = ""
 
     @property
     def category(self) -> Category:

@@ -142,10 +142,12 @@ class ScriptKilled(Fact):
 class GradientVerdict(Fact):
     """The gradient with respect to one input, on one specimen.
 
-    ``cause`` is "" when right; "factor" (then ``factor`` holds what the backward returned divided by the truth),
-    "sign", "zero" (nothing returned where the truth is not zero), "transposed", "cotangent ignored", "another call's"
-    (two calls share what they keep), "identity" (a forward that changes nothing), "piecewise constant", "gradient held
-    back" (a callable that detaches), or "formula". ``error`` and ``tolerance`` are relative to the largest entry.
+    ``cause`` is "" when right; "constant factor" (then ``factor`` holds what the backward returned divided by the
+    truth), "sum for mean" (likewise), "sign", "dropped term" (with a ``factor`` of 0: nothing was returned), "missing
+    grad_output", "nonlinear in the cotangent", "transpose", "permutation", "swapped inputs", "additive offset",
+    "region", "batch rows mixed", "precision lost", "nondeterminism", "state kept between calls", or "formula"; of a
+    surrogate "identity" (a forward that changes nothing), "piecewise constant" or "gradient held back" (a callable
+    that detaches). ``reason`` says the details. ``error`` and ``tolerance`` are relative to the largest entry.
     ``returned`` and ``expected`` are the values at index ``at``, the entry that differs most.
     ``oracles`` names those that judged: "autograd of the forward", "finite differences".
     """
@@ -187,6 +189,24 @@ class Mutated(Fact):
     name: str
     declared: bool = False
     specimen: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw(Fact):
+    """A finding of the check room's about one Function on one specimen, beside the value: see ``gw.check``.
+
+    ``code`` is the rule's that tells it, ``cause`` the check room's word, ``input`` the input concerned ("": none).
+    """
+
+    code: str
+    cause: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    why: str = ""
+    do: str = ""
+    input: str = ""
+    specimen: str = ""
+    tried_on: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

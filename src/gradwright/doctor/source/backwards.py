@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gradwright.doctor.source.effects import own_nodes
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.names import parameters
 from gradwright.doctor.source.statements import Definition, Origins, Placed, definitions, function_classes
+from gradwright.ground.syntax import own_nodes
 
 FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
 

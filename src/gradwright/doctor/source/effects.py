@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gradwright.doctor.source.names import events
 from gradwright.doctor.source.statements import Origins
@@ -47,17 +47,6 @@ _METHODS = {
 # A function that holds one of these sees the frame's own view of its variables: none may be taken beside it.
 FRAMES = {"_getframe", "currentframe"}
 OWN_VARIABLES = {"locals", "vars", "dir", "eval", "exec", *FRAMES}
-
-_FRAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def own_nodes(loop: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run in the loop's own frame: nested functions and classes are left out."""
-    stack = [loop]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, _FRAMES))
 
 
 def suspends(nodes: Iterable[ast.AST]) -> bool:

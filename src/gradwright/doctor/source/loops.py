@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gradwright.doctor.source.effects import (
     FRAMES,
     OWN_VARIABLES,
-    own_nodes,
     suspends,
     takes_gradients,
     trains,
@@ -17,6 +16,7 @@ from gradwright.doctor.source.effects import (
 from gradwright.doctor.source.files import Columns, SourceFile
 from gradwright.doctor.source.names import Position, Scope, events, exposed
 from gradwright.doctor.source.statements import DEFINITIONS, Definition, Origins, blocks, function_classes, qualname
+from gradwright.ground.syntax import own_nodes
 
 Loop = ast.For | ast.While
 

@@ -91,8 +91,9 @@ def user_frame(depth: int = 2, limit: int = 60) -> FrameType | None:
 
 def definition(thing: object) -> Location:
     """Where a class or function is defined; line 1 of ``<unknown>`` if that can't be told (made by ``exec``)."""
+    thing = inspect.unwrap(thing) if callable(thing) else thing  # once_differentiable wraps in a function of torch's
     try:
-        lines, first = inspect.getsourcelines(inspect.unwrap(thing) if callable(thing) else thing)  # type: ignore[arg-type]  # a class or function by contract
+        lines, first = inspect.getsourcelines(thing)  # type: ignore[arg-type]  # a class or function by contract
         path = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # the same
     except (OSError, TypeError, IndentationError, SyntaxError):
         code = getattr(getattr(thing, "forward", thing), "__code__", None)

@@ -57,8 +57,8 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                     function=use.placed.qualname.replace("<locals>.", ""),
                 )
             )
-        for pair in _as_far_as_it_goes(mismatched_masks(file)):
-            subject = reader.subject(file, pair.placed)
+        for placed, pair in _as_far_as_it_goes(mismatched_masks(file)):
+            subject = reader.subject(file, placed)
             at = reader.location(file, pair.node)
             reader.facts.append(
                 MaskPair(
@@ -68,7 +68,7 @@ def read_facts(files: Iterable[SourceFile], relative: Callable[[str], str]) -> t
                     complement=pair.complement,
                     compared=pair.compared,
                     location=at,
-                    function=_name(pair.placed),
+                    function=_name(placed),
                 )
             )
     return list(reader.subjects.values()), reader.facts

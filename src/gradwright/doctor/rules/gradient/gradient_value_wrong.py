@@ -15,8 +15,9 @@ When it is fine
     `@gw.surrogate(reason="...")`.
 
 The fix
-    The cause that fits is named: a constant factor, the sign, a transpose, a cotangent that is ignored, a gradient
-    that is missing. Otherwise the entry that differs most is shown with both values.
+    The cause that fits is named: a constant factor, the sign, a sum for a mean, a missing or nonlinear cotangent, a
+    transpose, a permutation, swapped inputs, a dropped term, an additive offset, one region of the input, mixed rows,
+    lost precision, chance, state kept between calls. Otherwise the entry that differs most is shown with both values.
 
 References
     pytorch/pytorch#4355 (a backward that ignores its cotangent passes under `.sum()`), pytorch/pytorch#59615.
@@ -32,6 +33,7 @@ from gradwright.doctor.session.place import Location
 
 RULE = Rule("GW101", "gradient-value-wrong", "error", needs=(GradientVerdict,), rewrite="rescale_gradient")
 
+_FACTORS = ("constant factor", "sum for mean")
 _OUT_OF_GRAPH = (
     "look for what leaves the graph on the way: .numpy(), .item(), .tolist(), .detach(), .data, torch.tensor(...)"
 )
@@ -75,21 +77,26 @@ def _what(verdict: GradientVerdict) -> str:
     name, factor = verdict.input_name, verdict.factor
     if verdict.cause == "sign":
         return f"the gradient of {name} with the wrong sign"
-    if verdict.cause == "factor" and factor is not None:
+    if verdict.cause in _FACTORS and factor is not None:
         words = {0.5: "half", 2.0: "twice", 3.0: "three times", 1 / 3: "a third of", 0.25: "a quarter of"}
         word = next(
             (text for value, text in words.items() if abs(factor - value) <= 1e-6 * value), f"{factor:.6g} times"
         )
         return f"{word} the gradient of {name}"
-    if verdict.cause == "zero":
+    if verdict.cause == "dropped term" and factor == 0:
         return f"no gradient of {name}, which is not zero"
-    if verdict.cause == "transposed":
+    if verdict.cause == "transpose":
         return f"the gradient of {name} transposed"
-    if verdict.cause == "cotangent ignored":
+    if verdict.cause == "missing grad_output":
         return f"a gradient of {name} that ignores the cotangent it was given"
-    if verdict.cause == "another call's":
+    if verdict.cause == "state kept between calls" and _of_another_call(verdict):
         return f"a gradient of {name} that another call has changed"
-    return f"a wrong gradient of {name}"
+    more = f" ({verdict.reason})" if verdict.reason else ""
+    return f"a wrong gradient of {name}" + ("" if verdict.cause == "formula" else f": {verdict.cause}{more}")
+
+
+def _of_another_call(verdict: GradientVerdict) -> bool:
+    return verdict.reason.startswith("right for one call alone")
 
 
 def _why(verdict: GradientVerdict, times: int) -> str:
@@ -97,7 +104,7 @@ def _why(verdict: GradientVerdict, times: int) -> str:
     if verdict.returned is not None and verdict.expected is not None:
         at = list(verdict.at) if verdict.at else ""
         values = f" {verdict.input_name}{at}: returned {verdict.returned:.6g}, is {verdict.expected:.6g}."
-    if verdict.cause == "another call's":
+    if verdict.cause == "state kept between calls" and _of_another_call(verdict):
         return f"It is right for one call alone. With a second call before its backward, as in this run,{values}"
     return (
         f"{' and '.join(verdict.oracles).capitalize()} of its own forward say otherwise on {times} "
@@ -109,14 +116,21 @@ def _why(verdict: GradientVerdict, times: int) -> str:
 def _hints(verdict: GradientVerdict) -> list[str]:
     by_cause = {
         "sign": "flip the sign of what is returned for {name}",
-        "zero": "return the vjp for {name}; None says that it has no gradient",
-        "transposed": "transpose what is returned for {name}",
-        "cotangent ignored": "multiply by the cotangent: a backward returns a vjp, not a derivative; "
+        "dropped term": "add the missing term to what is returned for {name}; None says that it has no gradient",
+        "transpose": "transpose what is returned for {name}",
+        "permutation": "undo in the backward the order in which the forward took the values",
+        "swapped inputs": "return the gradients in the order of the forward's inputs",
+        "nonlinear in the cotangent": "every term of a vjp holds the cotangent once, as a factor: no abs or clamp",
+        "additive offset": "every term of a vjp holds the cotangent as a factor: for a cotangent of zero it is zero",
+        "batch rows mixed": "keep the rows apart: a reduction runs over the batch axis that should not",
+        "precision lost": "compute in the dtype of the inputs: look for .float(), .half(), float32 constants, tables",
+        "nondeterminism": "save in the forward what was drawn there: the backward must not draw again",
+        "missing grad_output": "multiply by the cotangent: a backward returns a vjp, not a derivative; "
         "`loss.sum()` hides this, because its cotangent is all ones",
     }
-    if verdict.cause == "factor" and verdict.factor:
+    if verdict.cause in _FACTORS and verdict.factor:
         return [f"divide what is returned for {verdict.input_name} by {verdict.factor:.6g}"]
-    if verdict.cause == "another call's":
+    if verdict.cause == "state kept between calls":
         return ["keep what the backward needs on ctx: on the class or in a global, the last call's is what all find"]
     hint = by_cause.get(verdict.cause, "derive the vjp for {name} again from what the forward computes")
     return [

@@ -1,0 +1,1 @@
+"""Gradient faults that were published and later fixed: the version before, the version after, one call of each."""

@@ -1,0 +1,63 @@
+"""What ``gw.check`` finds in a custom Function on a specimen, beside value and mutation, as facts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from gradwright.checking.check import Gathered, examine
+from gradwright.checking.context import input_names
+from gradwright.checking.problem import Problem
+from gradwright.doctor.observed import FunctionUse, Kept
+from gradwright.doctor.probe.attempts import Limits, attempt
+from gradwright.doctor.session.facts import Fact, Flaw
+from gradwright.doctor.session.model import NotExamined
+
+# Their answers are facts of their own, which other rules read.
+_MADE_ALREADY = ("value", "surrogate", "mutation")
+
+
+def flaw_facts(
+    use: FunctionUse, kept: Kept, args: tuple[Any, ...], tried_on: str, outputs: Sequence[bool] | None, limits: Limits
+) -> Iterator[Fact | NotExamined]:
+    """Every check of level standard, in a forked child; a fact per finding."""
+
+    def work() -> Gathered:
+        problem = Problem(
+            subject=use.function,
+            args=args,
+            names=input_names(use.function, len(args)),
+            wanted=tuple(index for index, want in enumerate(kept.wanted) if want),
+            label=use.subject.name,
+            original=use.function,
+            deadline=time.monotonic() + limits.seconds,
+            outputs=outputs,
+            received=kept.cotangents,
+        )
+        with torch.inference_mode(False), torch.enable_grad():
+            return examine(problem, limits.seconds, without=_MADE_ALREADY)
+
+    tried = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
+    if tried.how != "returned" or tried.value is None:
+        yield NotExamined(f"layouts, linearity and contract of {use.subject.name}", tried.why)
+        return
+    for number, finding in enumerate(tried.value.findings):
+        yield Flaw(
+            id=f"flaw {number} {kept.about.id}",
+            subject=use.subject.id,
+            code=finding.code,
+            cause=finding.cause,
+            severity=finding.severity,
+            message=finding.message,
+            why=finding.why,
+            do=finding.do,
+            input=finding.input,
+            specimen=kept.about.id,
+            tried_on=tried_on,
+        )
+    for line in tried.value.not_checked:
+        if "time limit" in line.why:
+            yield NotExamined(f"{line.what} of {use.subject.name}", line.why)
