@@ -74,7 +74,7 @@ def _section(check: Any) -> str:
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
 _OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
 _COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
-_TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns)\b|\d+ %")
+_TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns|calls)\b|\d+ %")
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
@@ -110,7 +110,7 @@ def _output(root: Path, script: str) -> str:
 
 
 def _without_times(text: str) -> list[str]:
-    """The words, without what hangs on a stopwatch: times, where lines break for them, information about speed."""
+    """The words, without what hangs on a stopwatch: times, calls made in them, line breaks, information about speed."""
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
 
 
