@@ -50,7 +50,7 @@ bench: $(READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py
 	$(BIN)/python benchmarks/how_long_does_the_doctor_take.py
 	$(BIN)/python benchmarks/how_long_does_a_check_take.py
-	$(BIN)/python benchmarks/how_many_wrong_gradients_are_found.py --every 4 --save
+	$(BIN)/python benchmarks/how_many_wrong_gradients_are_found.py --operators 210 --in-turn 3 --save
 	$(BIN)/python benchmarks/are_public_faults_caught.py
 	$(BIN)/python benchmarks/public_faults/page.py
 	$(BIN)/python benchmarks/what_is_wrong_in_the_wild.py

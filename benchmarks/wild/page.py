@@ -29,17 +29,7 @@ purpose (a surrogate: one line, `@gw.surrogate`, declares it); *false*, an alarm
 """
 
 # Why an alarm is false, by recipe and code.
-FALSE = {
-    ("cplxmodule", "GW103"): "the forward's zeros stand for nothing: there is no derivative to hold a surrogate to",
-    ("entmax", "GW104"): "in bfloat16 another set of entries lies strictly between 0 and 1: a kink, no lost precision",
-    (
-        "megatron_core",
-        "GW101",
-    ): "fp8_input_store=True keeps the input in 8 bits on purpose; the call did not ask it",
-    ("pytorch_wavelets", "GW101"): "right at that shape by hand; another mode was tried, and only the shape is told",
-    ("qpth", "GW101"): "an inactive constraint: both are 0 to the solver's tolerance",
-    ("torchsde", "GW104"): "rounding in a solve of twenty steps, there and back",
-}
+FALSE = {("torchsde", "GW104"): "rounding in a solve of twenty steps, there and back"}
 
 
 def words(row: dict[str, Any], finding: dict[str, Any]) -> tuple[str, str]:
