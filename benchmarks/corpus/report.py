@@ -85,8 +85,10 @@ def summary(cases: list[Judged], asked: list[str]) -> dict[str, Any]:
     def row(chosen: list[Judged], tell: Callable[[list[Judged], str], str] = _rate) -> dict[str, Any]:
         return {"cases": len(chosen)} | {judge: tell(chosen, judge) for judge in judges}
 
-    recall = {told: row([case for case in spoiled if case["kind"] == kind]) for kind, told in kinds}
-    recall["all spoiled"] = row(spoiled)
+    recall = {}
+    if spoiled:
+        recall = {told: row([case for case in spoiled if case["kind"] == kind]) for kind, told in kinds}
+        recall["all spoiled"] = row(spoiled)
     recall["right ones rejected"] = row(right, _count)
     recall["right ones rejected, not at a kink"] = row([case for case in right if not case["kinked"]], _count)
     recall[f"right ones of {SHIPPED} rejected"] = row(shipped_right, _count)
@@ -109,7 +111,7 @@ def summary(cases: list[Judged], asked: list[str]) -> dict[str, Any]:
         "operators": len({case["operator"] for case in own}),
         "spoilers": len(spoilers),
         "results": recall,
-        "tables": {"Cause named rightly, of those rejected": causes, "By spoiler": spoilers},
+        "tables": {"Cause named rightly, of those rejected": causes, "By spoiler": spoilers} if spoiled else {},
         "notes": _notes(own, len(spoilers)),
         "false_alarms": {
             judge: sorted(
