@@ -261,3 +261,28 @@ def test_a_meta_tensor_has_no_values_to_check():
 def test_sparse_input_is_told():
     report = gw.check(lambda x: x.to_dense() ** 2, torch.eye(3).to_sparse())
     assert not report.findings
+
+
+class Reverse(torch.autograd.Function):
+    """Gradient reversal: on purpose not the derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        return -cotangent
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "not declared"])
+def test_a_network_with_a_surrogate_inside_is_judged_by_whether_it_is_declared(declared):
+    subject = type("Reverse", (Reverse,), {})
+    if declared:
+        gw.surrogate(reason="gradient reversal")(subject)
+    before, after = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64)
+    report = gw.check(lambda x: (subject.apply((x @ before).tanh()) @ after).tanh(), torch.randn(4, 3))
+    assert [finding.code for finding in report.findings if finding.severity != "info"][:1] == (
+        [] if declared else ["GW101"]
+    )
+    assert report.ok is declared

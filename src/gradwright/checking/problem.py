@@ -21,11 +21,13 @@ from torch.func import functional_call
 
 from gradwright.checking.context import input_names, is_function
 from gradwright.checking.evidence import Point
+from gradwright.checking.recorded import Recorded, calm, graph_of
 from gradwright.checking.report import Level, Place
-from gradwright.checking.trial import Trial, settle
+from gradwright.checking.trial import NotJudgeable, Trial, settle
 from gradwright.checking.values import judge_at
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
+from gradwright.ground.declared import surrogate_reason
 from gradwright.ground.tensors import map_tensors, tensors_in
 
 
@@ -78,6 +80,33 @@ class Problem:
             received=self.received,
             nested=self.nested and self.is_function,
         )
+
+    @cached_property
+    def declared(self) -> str:
+        """The reason for which this gradient is not meant to be the derivative; "" if nobody declared it.
+
+        Declared is the subject itself, or, of a callable, a Function in its graph: what a network with a gradient
+        reversal inside returns is no derivative either.
+        """
+        for subject in (self.original, self.subject):
+            if reason := surrogate_reason(subject):
+                return reason
+        return self.declared_inside
+
+    @cached_property
+    def declared_inside(self) -> str:
+        """The reason that a Function in the graph of a callable is declared a surrogate for; "" if there is none."""
+        if self.is_function:
+            return ""
+        try:
+            with calm(self.trial):
+                outputs = Recorded(self.trial).outputs
+        except NotJudgeable:  # the verdicts tell why
+            return ""
+        for node in graph_of(outputs):
+            if reason := surrogate_reason(getattr(node, "_forward_cls", None)):
+                return reason
+        return ""
 
     @property
     def baseline(self) -> dict[int, Tensor]:

@@ -13,14 +13,6 @@ from gradwright.checking.evidence import Point
 from gradwright.checking.oracles.differences import moved_share, slope
 from gradwright.checking.oracles.reverse import StraightThrough, Unstopped, plain_gradient
 from gradwright.checking.trial import DOUBLE, TimeUp
-from gradwright.ground.declared import surrogate_reason
-
-
-def why_meant(*objects: Any) -> str:
-    """The reason for which one of these is declared a surrogate, "" if none is; the last is its formula, or None."""
-    *subjects, formula = objects
-    reasons = [reason for subject in subjects if (reason := surrogate_reason(subject))]
-    return reasons[0] if reasons else ("held to a formula" if formula is not None else "")
 
 
 def is_identity(point: Point, index: int) -> bool:

@@ -34,7 +34,6 @@ from gradwright.checking.report import Finding, NotChecked
 from gradwright.checking.structure import structure_of
 from gradwright.checking.trial import TimeUp, Trial
 from gradwright.checking.vectors import largest_apart, largest_entry
-from gradwright.ground.declared import surrogate_reason
 
 # A gradient further off than this is clearly wrong; one nearer may be rounding, which is another check's question.
 CLEARLY = 5e-2
@@ -200,7 +199,7 @@ class _Search:
 
     def _is_right_as_given(self, index: int) -> bool:
         """Is its gradient right, and meant to be, in the call that was given? What is wrong there check 1 tells."""
-        if self.problem.expect is not None or surrogate_reason(self.problem.original) is not None:
+        if self.problem.expect is not None or self.problem.declared:
             return False
         return any(given.index == index and given.verdict == "right" for given in self.problem.verdicts)
 

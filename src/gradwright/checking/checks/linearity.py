@@ -17,9 +17,8 @@ from gradwright.checking.checks.base import Answer, Check
 from gradwright.checking.compared import Apart, lasting, refused
 from gradwright.checking.laws import PARTS, SIGN, ZERO, Law, Laws
 from gradwright.checking.problem import Problem
-from gradwright.checking.recorded import Recorded, calm, graph_of
 from gradwright.checking.report import NotChecked
-from gradwright.checking.trial import NotJudgeable, TimeUp, Trial
+from gradwright.checking.trial import NotJudgeable, TimeUp
 
 Broken = list[tuple[str, Apart]]
 
@@ -63,19 +62,7 @@ def _declared(problem: Problem) -> str:
     """Who said that this gradient is not the derivative, and so may be anything; "" if nobody did."""
     if problem.expect is not None:
         return "the gradient is held to the formula of expect="
-    reason = getattr(problem.original, "__gradwright_surrogate__", None) or _declared_inside(problem.trial)
-    return f"declared a surrogate: {reason}" if reason else ""
-
-
-def _declared_inside(trial: Trial) -> str:
-    """The reason given for a Function somewhere in the graph of a callable; "" if there is none."""
-    with calm(trial):
-        outputs = Recorded(trial).outputs
-    for node in graph_of(outputs):
-        reason = getattr(getattr(node, "_forward_cls", None), "__gradwright_surrogate__", None)
-        if isinstance(reason, str):
-            return reason
-    return ""
+    return f"declared a surrogate: {problem.declared}" if problem.declared else ""
 
 
 def _finding(problem: Problem, laws: Laws, index: int, broken: Broken) -> Answer:

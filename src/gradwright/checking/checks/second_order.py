@@ -35,6 +35,9 @@ def run(problem: Problem) -> Iterator[Answer]:
     if not problem.is_function:
         if not _has_custom_node(trial):
             return  # torch's own double backwards
+        if problem.declared_inside:
+            yield NotChecked(CHECK.title, f"it holds a declared surrogate ({problem.declared_inside})")
+            return
         if how := _holds_back(problem):
             yield NotChecked(CHECK.title, f"it holds gradients back ({how}), so its second derivative is what it says")
             return

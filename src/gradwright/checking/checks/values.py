@@ -18,12 +18,11 @@ from gradwright.checking.checks.base import Answer, Check
 from gradwright.checking.mending import what_to_do
 from gradwright.checking.problem import Problem
 from gradwright.checking.report import Finding
-from gradwright.checking.surrogates import why_meant
 from gradwright.checking.verdict import InputVerdict
 
 
 def run(problem: Problem) -> Iterator[Answer]:
-    reason = "" if problem.expect or problem.reference else why_meant(problem.original, problem.subject, None)
+    reason = "" if problem.expect or problem.reference else problem.declared
     for verdict in _judged(problem):
         if isinstance(verdict, Finding):
             yield verdict

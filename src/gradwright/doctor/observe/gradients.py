@@ -155,7 +155,7 @@ class GradientWatch:
         given = {**dict(zip(_PARAMETERS[site.api], args, strict=False)), **kwargs}
         root = _only(given.get("outputs" if site.api == "autograd.grad" else "tensors"))
         site.create_graph = site.create_graph or bool(given.get("create_graph", False))
-        if root is None:
+        if root is None or torch._C._are_functorch_transforms_active():  # a wrapped tensor shows no numbers
             site.run, site.run_key = 0, None
             return None
         if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
