@@ -17,7 +17,6 @@ from typing import Any, get_args
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from gradwright.checking.context import input_names, is_function
 from gradwright.checking.evidence import Point
@@ -28,6 +27,7 @@ from gradwright.checking.values import judge_at
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
 from gradwright.ground.declared import surrogate_reason
+from gradwright.ground.held import call_with
 from gradwright.ground.tensors import map_tensors, tensors_in
 
 
@@ -260,7 +260,7 @@ def _opened_module(
             for name, value in kept.items()
         }
         state |= dict(zip(learnt, values[len(leaves) :], strict=True))
-        return functional_call(module, state, map_tensors(inputs, lambda _: next(left)))
+        return call_with(module, state, map_tensors(inputs, lambda _: next(left)), {})
 
     return of_leaves, (*leaves, *(p.detach().requires_grad_() for p in learnt.values())), (
         *_leaf_names(names, inputs),

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.func import functional_call
 
 from gradwright.checking import input_names
 from gradwright.checking.chance import reproducible
@@ -28,6 +27,7 @@ from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.source.files import read
 from gradwright.doctor.source.places import definition, home, is_user_file, relative
 from gradwright.errors import UsageError
+from gradwright.ground.held import call_with
 from gradwright.ground.tensors import copy_with_layout, map_tensors, tensors_in
 
 _PATIENCE = 20.0  # seconds for one call
@@ -173,7 +173,7 @@ def _opened(fn: Any, inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple
         learnt = {name: parameter for name, parameter in fn.named_parameters() if parameter.requires_grad}
 
         def with_parameters(*values: Tensor) -> Any:
-            return functional_call(fn, dict(zip(learnt, values, strict=True)), inputs)
+            return call_with(fn, dict(zip(learnt, values, strict=True)), inputs, {})
 
         return with_parameters, tuple(learnt.values()), tuple(learnt)
     if not any(isinstance(item, (list, tuple, dict)) for item in inputs):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.func import functional_call
 
 from gradwright.checking.context import is_function
 from gradwright.errors import UsageError
+from gradwright.ground.held import call_with
 from gradwright.ground.tensors import map_tensors, tensors_in
 
 
@@ -60,7 +60,7 @@ def twin_of(
             state = {name: _fresh(value, wide) for name, value in rest.items()}
             if shared:
                 state |= dict(zip(learnt, flat[len(nest.reached) :], strict=True))
-            return functional_call(reference, state, tuple(nest(flat)))
+            return call_with(reference, state, tuple(nest(flat)), {})
 
         return of_module, (*nest.reached, *range(len(nest.reached), len(args))) if shared else nest.reached
 
