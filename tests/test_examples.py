@@ -1,4 +1,4 @@
-"""Every shipped example says what its author would say of it, and its mended twin is clean."""
+"""Every shipped example says what its author would say of it, its mended twin is clean, and what is shown is so."""
 
 import re
 import subprocess
@@ -28,10 +28,18 @@ SAID = [
 # Scripts that ask gw.check themselves and end with 1, and the codes that they print.
 ASKING = [("wrong_gradient/check.py", ["GW101", "GW105"])]
 
+# Scripts that show what the library is for, and what they print.
+SHOWING = {
+    "first_custom_gradient/train.py": r"my_square: no fault found.*step 150   loss 0\.000",
+    "domain_adversarial/train.py": r"(seed \d +[45]\d\.\d% +(8[5-9]|9\d)\.\d%\s+){3}",
+    "reversible_network/train.py": r"gw\.check: right.*accuracy on unseen points: (1\.000|0\.9\d\d)",
+    "learnt_spring/train.py": r"k1  learnt (1\.00|0\.99).*k2  learnt 1\.40.*c   learnt 0\.(30|29).*doesn't drift",
+}
+
 
 def test_no_example_is_left_out():
     shipped = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
-    assert shipped == {script for script, _ in ASKING} | {script for script, _, _ in SAID}
+    assert shipped == {script for script, _ in ASKING} | {script for script, _, _ in SAID} | set(SHOWING)
     table = (EXAMPLES / "README.md").read_text()
     assert all(f"`{script}`" in table for script in shipped)
 
@@ -66,3 +74,10 @@ def test_an_example_that_asks_prints_what_is_wrong(script: str, codes: list[str]
     done = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1, done.stderr
     assert re.findall(r"^(GW\d+) [a-z-]+ \((?:error|warning)\)$", done.stdout, re.MULTILINE) == codes
+
+
+@pytest.mark.parametrize("script", SHOWING)
+def test_an_example_prints_what_it_shows(script: str) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert re.search(SHOWING[script], done.stdout, re.DOTALL), done.stdout

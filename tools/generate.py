@@ -71,6 +71,14 @@ def _section(check: Any) -> str:
     return f"## {check.number}. {check.title}\n\nFrom level {check.since} on · {codes}\n\n{page}"
 
 
+def support_matrix_page(root: Path) -> Made:
+    """docs/support_matrix.md: what a custom gradient survives, here and at its peers, from the recorded cells."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from support_matrix.page import page
+
+    return Made({"docs/support_matrix.md": page()})
+
+
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
 _OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
 _COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
@@ -114,7 +122,7 @@ def _without_times(text: str) -> list[str]:
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
 
 
-MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, checks_page, readme)
+MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, checks_page, support_matrix_page, readme)
 
 
 def differences(root: Path) -> list[tuple[Path, str | None]]:

@@ -4,6 +4,7 @@
 
     GradwrightError
     ├── GradientError       a gradient was found wrong, where the caller asked for an exception (also an AssertionError)
+    ├── NotConverged        a fixed point, or its backward, was not reached (functions.flow.fixed_point)
     ├── UsageError          the caller asked for something that can't be (wrong option, no such file, no tensor input)
     └── SessionError        a session file can't be read: cut off, of another schema, not a session
 

@@ -231,3 +231,33 @@ def test_gradients_inside_nested_transforms_do_not_upset_the_doctor(run, tmp_pat
     script.write_text("import torch\ntorch.func.vmap(torch.func.jacrev(torch.sin))(torch.randn(5, 3))\n")
     ran = run(script)
     assert ran.codes == [] and ran.report.not_examined == ()
+
+
+CUSTOM_GRADIENTS = """import torch
+import gradwright as gw
+
+@gw.custom_gradient
+def relu(x):
+    mask = x > 0
+    return x * mask, gw.residuals(mask=mask)
+
+@relu.backward
+def _(grad_output, mask):
+    return grad_output * mask
+
+def half_of_it(grad_output, x):
+    return x * grad_output
+
+square = gw.custom_gradient(lambda x: x * x, half_of_it)
+x = torch.randn(4, 3, requires_grad=True)
+gw.reverse_gradient(relu(square(x))).sum().backward()
+"""
+
+
+def test_a_custom_gradient_is_judged_like_a_function_and_shown_where_it_is_written(run, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(CUSTOM_GRADIENTS)
+    ran = run(script)
+    (finding,) = ran.faults
+    assert (finding.code, finding.location.line) == ("GW101", 14)
+    assert [subject.name for subject in ran.report.subjects if subject.kind == "function"] == ["<lambda>", "relu"]

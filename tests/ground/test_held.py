@@ -30,7 +30,7 @@ def test_a_call_uses_what_it_is_lent_in_every_place_of_a_shared_layer():
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
 def test_a_module_holds_afterwards_what_it_held_before(fails):
     module = Twice()
-    own = {name: parameter for name, parameter in module.named_parameters(remove_duplicate=False)}
+    own = dict(module.named_parameters(remove_duplicate=False))
     x = torch.randn(3, 5 if fails else 2)
     try:
         call_with(module, {name: torch.zeros_like(value) for name, value in module.named_parameters()}, (x,), {})

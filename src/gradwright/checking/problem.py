@@ -26,7 +26,7 @@ from gradwright.checking.trial import NotJudgeable, Trial, settle
 from gradwright.checking.values import judge_at
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
-from gradwright.ground.declared import surrogate_reason
+from gradwright.ground.declared import surrogate_reason, written_backward
 from gradwright.ground.held import call_with
 from gradwright.ground.tensors import map_tensors, tensors_in
 
@@ -125,6 +125,8 @@ class Problem:
             target = inspect.unwrap(self.subject.vjp if "vjp" in vars(self.subject) else self.subject.backward)
         elif isinstance(target, torch.nn.Module):
             target = type(target)
+        else:
+            target = written_backward(target)
         try:
             path = inspect.getsourcefile(target)
             _, line = inspect.getsourcelines(target)

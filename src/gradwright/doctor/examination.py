@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradwright.doctor import rules
 from gradwright.doctor.options import Options
@@ -28,6 +29,7 @@ from gradwright.doctor.source.suppressions import Suppressions
 if TYPE_CHECKING:
     from gradwright.doctor.observe.watch import Watch
     from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.session.proposal import Proposal
 
 Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
 
@@ -141,13 +143,19 @@ def treat(journal: Journal, watch: Watch, seconds: float) -> None:
         if rewrites.get(finding.code) is None or use is None or use.subject.origin == "library":
             continue
         journal.progress("proving", f"a fix of {finding.subject}")
-        candidates, fix = _treat_one(finding, evidence, report, use, watch, until)
+        candidates, fix = _treat_one(finding, evidence, report, use, watch, until, journal)
         if candidates or fix:
             journal.add(finding.with_fix(tuple(candidates), fix))
 
 
 def _treat_one(
-    finding: Finding, evidence: Sequence[Fact], report: Report, use: FunctionUse, watch: Watch, until: float
+    finding: Finding,
+    evidence: Sequence[Fact],
+    report: Report,
+    use: FunctionUse,
+    watch: Watch,
+    until: float,
+    journal: Journal,
 ) -> tuple[list[Candidate], Fix | None]:
     from gradwright.doctor.probe.attempts import Limits, attempt
     from gradwright.doctor.prove import prove
@@ -160,7 +168,8 @@ def _treat_one(
     specimens = [(kept.args, kept.wanted) for kept in watch.store.of(use.subject.id) if any(kept.wanted)]
     namespace = getattr(use.function.forward, "__globals__", {})
     seconds = next((fact.seconds for fact in evidence if isinstance(fact, LoopShape)), None)
-    for proposal in propose(finding, evidence, source.text):
+    by_text = propose(finding, evidence, source.text)
+    for proposal in itertools.chain(by_text, _by_running(finding, source.text, use, specimens, until, journal)):
         left = until - time.monotonic()
         if left < 1.0:
             candidates.append(Candidate(proposal.rewrite, proposal.diff, "not tried: the time for proofs was used up"))
@@ -183,6 +192,34 @@ def _treat_one(
             continue
         return [*candidates, Candidate(proposal.rewrite, proposal.diff)], Fix(proposal.diff, verdict)
     return candidates, None
+
+
+def _by_running(
+    finding: Finding,
+    text: str,
+    use: FunctionUse,
+    specimens: Sequence[tuple[tuple[Any, ...], Any]],
+    until: float,
+    journal: Journal,
+) -> Iterator[Proposal]:
+    """What a run of the forward proposes, on the first specimen, cut. Nothing is done before it is asked for."""
+    from gradwright.doctor.probe.attempts import Limits, attempt
+    from gradwright.doctor.prove.specimens import cut, lengths, longest_axis, same_length
+    from gradwright.doctor.rewrite import prepare_to_run, propose_by_running
+
+    if finding.category != "gradient" or not specimens:
+        return
+    prepare_to_run()
+    left = until - time.monotonic()
+    if left < 1.0:
+        return
+    args = specimens[0][0]
+    small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
+    found = attempt(lambda: propose_by_running(finding, text, use.function, small), Limits(min(left, 20.0)))
+    if found.how == "returned":
+        yield from found.value or ()
+    else:
+        journal.add(NotExamined(f"a derived backward for {use.subject.name}", f"its trial ended early: {found.why}"))
 
 
 def _unchanged(source: Source) -> bool:

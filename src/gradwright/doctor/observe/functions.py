@@ -64,7 +64,7 @@ class FunctionWatch:
 
     def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if cls.__module__.startswith(("torch.", "gradwright.checking.")) or torch.compiler.is_compiling():
+            if cls.__module__.startswith(("torch.", "gradwright.")) or torch.compiler.is_compiling():
                 return original(cls, *args, **kwargs)
             return self._forward(original, cls, args, kwargs)
 
@@ -143,7 +143,7 @@ class FunctionWatch:
 
     def _meet(self, cls: type[Function]) -> FunctionUse:
         where = definition(cls)
-        path = getattr(getattr(cls.forward, "__code__", None), "co_filename", "<unknown>")
+        path = getattr(getattr(inspect.unwrap(cls.forward), "__code__", None), "co_filename", "<unknown>")
         subject = Subject(
             id=f"function:{cls.__qualname__}@{where}",
             kind="function",

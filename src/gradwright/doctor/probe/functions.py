@@ -67,7 +67,7 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
 
 def _lasting_effect(use: FunctionUse) -> str:
     try:
-        path = inspect.getsourcefile(use.function)
+        path = inspect.getsourcefile(inspect.unwrap(use.function))
     except (OSError, TypeError):
         return ""
     return lasting_effect(text_of_file(path), use.subject.location.line) if path else ""

@@ -45,7 +45,7 @@ def rescale_gradient(finding: Finding, facts: Sequence[Fact], source: SourceText
         for fact in facts
         if isinstance(fact, GradientVerdict) and fact.id in finding.evidence and fact.cause in _CAUSES
     }
-    backward = _backward_at(source, finding)
+    backward = backward_at(source, finding)
     proposals: list[Proposal] = []
     for index, verdict in sorted(verdicts.items()):
         try:
@@ -74,7 +74,7 @@ def _wanted(verdict: GradientVerdict) -> Fraction:
     raise DeclinedError("the factor is no plain number")
 
 
-def _backward_at(source: SourceText, finding: Finding) -> cst.FunctionDef:
+def backward_at(source: SourceText, finding: Finding) -> cst.FunctionDef:
     """The ``backward`` of the innermost class at the finding's line. Raises: DeclinedError."""
     line = finding.location.line
     found = None

@@ -18,6 +18,8 @@ The fix
     The cause that fits is named: a constant factor, the sign, a sum for a mean, a missing or nonlinear cotangent, a
     transpose, a permutation, swapped inputs, a dropped term, an additive offset, one region of the input, mixed rows,
     lost precision, chance, state kept between calls. Otherwise the entry that differs most is shown with both values.
+    A constant factor and a sign are mended where they stand. Where that is not enough and the forward can be traced,
+    the backward that follows from it is written in place of the wrong one, as `gw.derive` writes it, and tried.
 
 References
     pytorch/pytorch#4355 (a backward that ignores its cotangent passes under `.sum()`), pytorch/pytorch#59615.

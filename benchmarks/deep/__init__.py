@@ -1,0 +1,1 @@
+"""Networks that get deeper, and what their memory is measured with."""

@@ -1,0 +1,1 @@
+"""The columns: the same gradients, written as each system has them written."""

@@ -1,0 +1,35 @@
+"""The backward runs under the autocast of its forward, whatever is on when it runs (as torch.amp.custom_bwd has it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor
+
+# Device type, on or off, dtype.
+Autocast = tuple[tuple[str, bool, torch.dtype], ...]
+
+
+def autocast_of(tensors: Iterable[Tensor]) -> Autocast:
+    """Autocast as it stands, for the devices of these tensors; empty where it is off for all of them."""
+    devices = sorted({tensor.device.type for tensor in tensors if torch.amp.is_autocast_available(tensor.device.type)})
+    found = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices)
+    return found if any(enabled for _, enabled, _ in found) else ()
+
+
+@contextmanager
+def under(autocast: Autocast) -> Iterator[None]:
+    """Autocast as it stood; off on every device that it does not tell of."""
+    told = {device for device, _, _ in autocast}
+    on = [d for d in _DEVICES if d not in told and torch.amp.is_autocast_available(d) and torch.is_autocast_enabled(d)]
+    with ExitStack() as stack:
+        for device, enabled, dtype in autocast:
+            stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
+        for device in on:
+            stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+_DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia")

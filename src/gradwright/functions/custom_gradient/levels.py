@@ -1,0 +1,82 @@
+"""Where a call stands: which of torch.func's transforms are on, and what is inside the tensors they wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch._C._functorch import TransformType
+from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
+from torch.autograd import forward_ad
+
+
+def forward_mode_is_on() -> bool:
+    """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""
+    if forward_ad._current_level >= 0:
+        return True
+    return any(level.key() == TransformType.Jvp for level in _functorch.get_interpreter_stack() or ())
+
+
+def differentiating_levels() -> int:
+    """How many of the transforms that are on take derivatives; forward_ad's own level counts as one."""
+    stack = _functorch.get_interpreter_stack() or ()
+    count = sum(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
+    return max(count, int(forward_ad._current_level >= 0))
+
+
+def bare(tensor: Tensor) -> Tensor | None:
+    """The numbers of all examples at once, behind every wrapper; ``None``, where there are none to be had (tracing,
+    torch's older vmap)."""
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    if _functorch.is_legacy_batchedtensor(tensor):
+        return None
+    return tensor.detach() if type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type != "meta" else None
+
+
+def each_of_its_own(outputs: Sequence[Tensor], forward_mode: bool) -> Sequence[Tensor]:
+    """Under vmap: an output that all examples share, as one for each of them.
+
+    torch's generated vmap rule hands the cotangent of a shared output, already summed over the examples, to the
+    backward of each of them, and then sums what an input that they share gets from it: once for every example too
+    often (torch 2.13; a test shows it).
+    """
+    if not torch._C._are_functorch_transforms_active():
+        return outputs
+    level = retrieve_current_functorch_interpreter()
+    if not isinstance(level, VmapInterpreter):
+        return outputs
+
+    def spread(output: Tensor) -> Tensor:
+        wide = output.expand(level.batch_size(), *output.shape)
+        return wide.clone() if forward_mode else wide  # forward mode writes tangents like it
+
+    return [
+        output
+        if _functorch.is_batchedtensor(output) and _functorch.maybe_get_level(output) == level.level()
+        else _functorch._add_batch_dim(spread(output), 0, level.level())
+        for output in outputs
+    ]
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Relative; far above rounding, far below a mistake."""
+    return float(torch.finfo(dtype).eps ** 0.5)
+
+
+def differ(found: Tensor, known: Tensor) -> Tensor:
+    """Where two tensors are not the same up to rounding, relative to the largest entry. (``isclose`` has no batching
+    rule.)"""
+    if not (known.is_floating_point() or known.is_complex()):
+        return found != known
+    near = (found - known).abs() <= tolerance(known.dtype) * known.abs().amax()
+    return ~(near | (found == known) | (found.isnan() & known.isnan()))
+
+
+def holds_anywhere(condition: Tensor) -> bool:
+    """Is a condition true in any example? False where nobody knows (tracing, the vmap inside gradcheck)."""
+    with torch._C._DisableFuncTorch():
+        numbers = bare(condition)
+        return numbers is not None and bool(numbers.any())

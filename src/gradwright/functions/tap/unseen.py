@@ -1,0 +1,39 @@
+"""Where a tap can't look: what is said of it in the table, so that no figure is wrong and no run is broken."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+COMPILED = "inside torch.compile"
+VMAP = "inside torch.vmap"
+NOTHING = "None was passed"
+
+
+def why_unseen(tensor: Tensor) -> str:
+    """Why the values of ``tensor`` can't be measured here; "" if they can."""
+    if torch._C._is_tracing():
+        return "inside torch.jit.trace"
+    functorch = torch._C._functorch
+    if functorch.is_legacy_batchedtensor(tensor):  # torch.autograd.grad(is_grads_batched=True)
+        return VMAP
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor) or functorch.is_functionaltensor(tensor):
+            return VMAP if functorch.is_batchedtensor(tensor) else "a tensor that torch.func.functionalize tracks"
+        tensor = functorch.get_unwrapped(tensor)
+    if torch.nn.parameter.is_lazy(tensor):
+        return "a lazy parameter, not initialised yet"
+    if tensor.is_meta:
+        return "a tensor without values (meta)"
+    if tensor.is_nested:
+        return "a nested tensor (tap its .values())"
+    if type(tensor) is not Tensor and _wraps_another(tensor):
+        return f"a {type(tensor).__name__}, whose values are not its own"
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        return "inside the capture of a CUDA graph"
+    return ""
+
+
+def _wraps_another(tensor: Tensor) -> bool:
+    """A subclass with a dispatch of its own: what it shows lies elsewhere (DTensor) or nowhere (FakeTensor)."""
+    return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
