@@ -1,7 +1,8 @@
 """What does a custom gradient cost, beside a torch.autograd.Function written by hand?
 
 The cost of a call, not of arithmetic: tensors of one element, one input (``x * x``) or thirteen (the first plus the
-last; the backward names all of them and hands its cotangent to each). In every round each contestant makes a block of
+last; the backward names all of them and hands its cotangent to each), one with a residual (``x * sigmoid(x)``) and one
+with two outputs (``x * x, x + 1``). In every round each contestant makes a block of
 calls in turn: under no_grad; the forward where a gradient is needed; forward and backward (``torch.autograd.grad``).
 Time is CPU time of the calling thread (the CPU's backward runs in it), so that another process's turn doesn't count;
 the figure is the median over rounds, the ratio the median of the rounds' ratios, with its quartiles. Saved bytes are
@@ -26,9 +27,7 @@ from recording import describe_machine, save
 from torch import Tensor
 from torch.autograd import Function
 
-from gradwright import custom_gradient
-
-COUNTS = (1, 13)
+from gradwright import custom_gradient, residuals
 
 
 class CombinedSquare(Function):
@@ -122,20 +121,77 @@ def _(grad_output, a, b, c, d, e, f, g, h, i, j, k, n, m):  # type: ignore[no-un
     return (grad_output,) * 13
 
 
-CONTESTANTS: dict[int, dict[str, Callable[..., Tensor]]] = {
-    1: {
+class CombinedSwish(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        gate = torch.sigmoid(x)
+        ctx.save_for_backward(x, gate)
+        return x * gate
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        x, gate = ctx.saved_tensors
+        return grad_output * gate * (1 + x * (1 - gate))
+
+
+class CombinedPair(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        return x * x, x + 1
+
+    @staticmethod
+    def backward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * first + second
+
+
+@custom_gradient
+def swish(x):  # type: ignore[no-untyped-def]
+    gate = torch.sigmoid(x)
+    return x * gate, residuals(gate=gate)
+
+
+@swish.backward
+def _(grad_output, x, gate):  # type: ignore[no-untyped-def]
+    return grad_output * gate * (1 + x * (1 - gate))
+
+
+@custom_gradient
+def pair(x):  # type: ignore[no-untyped-def]
+    return x * x, x + 1
+
+
+@pair.backward
+def _(grad_outputs, x):  # type: ignore[no-untyped-def]
+    first, second = grad_outputs
+    return 2 * x * first + second
+
+
+CONTESTANTS: dict[str, dict[str, Callable[..., Any]]] = {
+    "1 input": {
         "ours": square,
         "combined": CombinedSquare.apply,
         "setup_context": SetupContextSquare.apply,
         "custom_op": square_op,
         "plain torch": lambda x: x * x,
     },
-    13: {
+    "13 inputs": {
         "ours": thirteen,
         "combined": CombinedThirteen.apply,
         "setup_context": SetupContextThirteen.apply,
         "custom_op": thirteen_op,
         "plain torch": lambda *given: given[0] + given[-1],
+    },
+    "1 input, a residual": {
+        "ours": swish,
+        "combined": CombinedSwish.apply,
+        "plain torch": torch.nn.functional.silu,
+    },
+    "1 input, two outputs": {
+        "ours": pair,
+        "combined": CombinedPair.apply,
+        "plain torch": lambda x: (x * x, x + 1),
     },
 }
 
@@ -152,7 +208,9 @@ def without_grad(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], co
 
 def both(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], cotangent: Tensor, calls: int) -> None:
     for _ in range(calls):
-        torch.autograd.grad(function(*inputs), inputs, cotangent, allow_unused=True)
+        output = function(*inputs)
+        seeds = cotangent if isinstance(output, Tensor) else (cotangent,) * len(output)
+        torch.autograd.grad(output, inputs, seeds, allow_unused=True)
 
 
 MODES = {"no_grad": without_grad, "forward": forward, "forward and backward": both}
@@ -170,11 +228,11 @@ def saved_bytes(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> 
     return sum(sizes)
 
 
-def measure(count: int, mode: str, rounds: int, calls: int) -> dict[str, Any]:
+def measure(row_of: str, mode: str, rounds: int, calls: int) -> dict[str, Any]:
     """Microseconds per call: medians, contestants in turn, whose turn is first going round."""
-    inputs = tuple(torch.ones(1, requires_grad=True) for _ in range(count))
+    inputs = tuple(torch.ones(1, requires_grad=True) for _ in range(13 if row_of == "13 inputs" else 1))
     cotangent = torch.ones(1)
-    contestants = list(CONTESTANTS[count].items())
+    contestants = list(CONTESTANTS[row_of].items())
     times: dict[str, list[float]] = {name: [] for name, _ in contestants}
     for number in range(-3, rounds):
         first = number % len(contestants)
@@ -188,9 +246,9 @@ def measure(count: int, mode: str, rounds: int, calls: int) -> dict[str, Any]:
     low, middle, high = statistics.quantiles(ratios, n=4)
     row: dict[str, Any] = {f"{name} us": round(statistics.median(found), 2) for name, found in times.items()}
     row |= {"ours / combined": round(middle, 2), "quartiles": f"{low:.2f} to {high:.2f}"}
-    for name in ("ours", "combined", "custom_op"):
+    for name in (name for name in ("ours", "combined", "custom_op") if name in CONTESTANTS[row_of]):
         if mode != "no_grad":
-            row[f"{name} saves bytes"] = saved_bytes(CONTESTANTS[count][name], inputs)
+            row[f"{name} saves bytes"] = saved_bytes(CONTESTANTS[row_of][name], inputs)
         else:
             row[f"{name} saves bytes"] = 0
     return row
@@ -204,11 +262,11 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     results = {}
-    for count in COUNTS:
+    for row_of in CONTESTANTS:
         for mode in MODES:
-            title = f"{count} input{'s' * (count > 1)}, {mode}"
+            title = f"{row_of}, {mode}"
             print(title, file=sys.stderr)
-            results[title] = measure(count, mode, asked.rounds, asked.calls)
+            results[title] = measure(row_of, mode, asked.rounds, asked.calls)
     if asked.no_save:
         print(json.dumps(results, indent=1))
     else:

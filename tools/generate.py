@@ -82,7 +82,7 @@ def support_matrix_page(root: Path) -> Made:
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
 _OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
 _COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
-_TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns|calls)\b|\d+ %")
+_TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns|calls|inputs)\b|\d+ %")
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
@@ -118,7 +118,7 @@ def _output(root: Path, script: str) -> str:
 
 
 def _without_times(text: str) -> list[str]:
-    """The words, without what hangs on a stopwatch: times, calls made in them, line breaks, information about speed."""
+    """The words, without what hangs on a stopwatch: times, what was tried in them, line breaks, information about speed."""
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
 
 

@@ -31,8 +31,8 @@ _BOTTOM = """## What was not run
 Triton kernels (no GPU on the machine of the tests): opaque forwards are NumPy, and the C library called with pointers,
 as a C++ extension would do it. DDP is two processes on one machine, over gloo.
 
-A tensor that the forward closes over, instead of taking it as an input, gets no gradient, with `gw.custom_gradient` as
-with `torch.autograd.Function`, and nothing says so: hand it over as an input.
+A tensor that the forward closes over, instead of taking it as an input, gets no gradient. `gw.custom_gradient` says so
+at the first eager call; under `torch.compile` alone nothing does, as nothing does with `torch.autograd.Function`.
 """
 _HEADS = {
     "gw.custom_gradient": "gw.custom_gradient",

@@ -242,7 +242,7 @@ def test_a_candidate_that_is_no_faster_is_not_offered():
     namespace = loaded(text)
     old = "                result[i, j] = 2 * x[i, j] * cotangent[i, j]\n"
     new = "                value = x[i, j] + x[i, j]\n"
-    new += "                result[i, j] = value.clone().clone() * cotangent[i, j]\n"
+    new += "                result[i, j] = value.clone().clone().clone().clone().clone().clone() * cotangent[i, j]\n"
     proposal = replaced(text, old, new)
     specimens = [((torch.randn(12, 12),), (True,))]
     answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)

@@ -164,7 +164,7 @@ def _sum_for_product(node: Any, graph: Any) -> Any:
     return None
 
 
-def test_only_the_inputs_that_ask_get_a_gradient_and_the_class_says_so() -> None:
+def test_only_the_inputs_that_ask_get_a_gradient_and_both_forms_say_so() -> None:
     x, weight = drawn((3, 4), (4,))
     found = derive(mean_of_product, x, weight.requires_grad_(), level="quick")
     assert "grad_x" not in found.source
@@ -172,6 +172,8 @@ def test_only_the_inputs_that_ask_get_a_gradient_and_the_class_says_so() -> None
     assert "No gradient for x" in found.source
     with pytest.raises(NotImplementedError, match="derived without a gradient for x"):
         found.function.apply(x.clone().requires_grad_(), weight).backward()
+    with pytest.raises(NotImplementedError, match="no gradient by x is implemented"):
+        found.custom_gradient(x.clone().requires_grad_(), weight).backward()
 
 
 def test_its_import_is_light() -> None:

@@ -1,6 +1,7 @@
 """A derived backward holds at other sizes than it was derived at, or raises."""
 
 import math
+import re
 from math import sqrt
 from typing import Any
 
@@ -106,3 +107,18 @@ def test_broadcasting_that_was_not_there_is_right_or_raises(shapes: Any) -> None
         assert "derived for" in str(error) or "gradient" in str(error)
     else:
         assert all(torch.allclose(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("mode", "rank"), [("nearest", 1), ("nearest-exact", 2), ("linear", 1), ("bilinear", 2), ("trilinear", 3)]
+)
+@pytest.mark.parametrize("asked", [{"scale_factor": 2}, {"scale_factor": 1.5}], ids=["whole", "half"])
+def test_interpolation_is_one_kernel_back_and_holds_at_other_sizes(mode: str, rank: int, asked: dict[str, Any]) -> None:
+    def enlarged(x):
+        return torch.nn.functional.interpolate(x, mode=mode, **asked).sin()
+
+    derived = derive(enlarged, torch.randn(2, 3, *range(3, 3 + rank), dtype=torch.float64), level="quick")
+    assert re.search(r"aten\._?upsample_\w+_backward\(", derived.source) and "arange" not in derived.source
+    x = torch.randn(1, 2, *range(5, 5 + rank), dtype=torch.float64, requires_grad=True)
+    expected, found = (torch.autograd.grad(call(x).sum(), x) for call in (enlarged, derived.custom_gradient))
+    assert torch.allclose(found[0], expected[0])

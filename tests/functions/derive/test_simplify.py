@@ -65,7 +65,23 @@ def products(x, y):
     return stacked @ y.t() + (four @ four.mT).sum(1) + torch.ops.aten._to_copy(x @ y.t(), dtype=torch.float64)
 
 
-FORWARDS = [products, arithmetic, signs, means, views, branches, slices, no_axes, by_hand]
+def places(x, y):
+    """Parts that meet, the same part twice, all rows one by one, what is cut away, and sums at indices."""
+    rows = torch.stack([x[0] * y[2], y[1] * x[1], -x[2] * y[0]])
+    halves = torch.cat([y[:, :2] * x[:, 2:], torch.cat([x[:, :2], y[:, 2:] * y[:, 2:]], 1)], 1)
+    steps = F.pad(x[:, 1:] - x[:, :-1], (1, 0)) * y + F.pad(x, (0, 1, -1, 0))[:, 1:].sum()
+    chosen = x.gather(1, y.argmax(1, keepdim=True)) * y + x.sin()
+    return rows.sum() + halves.sum() + steps + chosen + (-y[1:]).sum() * x
+
+
+def gates(x, y):
+    """Both gates of one number, and directions."""
+    lengths = torch.linalg.vector_norm(x, dim=-1)
+    unit = y / torch.linalg.vector_norm(y, dim=-1, keepdim=True)
+    return (x.sigmoid() * y + (-x).sigmoid() * y * y + unit) * lengths.unsqueeze(-1)
+
+
+FORWARDS = [gates, places, products, arithmetic, signs, means, views, branches, slices, no_axes, by_hand]
 
 
 def drawn() -> list[torch.Tensor]:

@@ -121,3 +121,11 @@ def test_a_traceback_shows_the_derived_line() -> None:
     with pytest.raises(RuntimeError) as raised:
         derived(softplus_gate).custom_gradient(torch.ones(2, 3), torch.ones(4, 5))
     assert "scores = x @ weight" in "".join(traceback.format_exception(raised.value))
+
+
+def test_rows_are_added_in_place_into_zeros_that_were_made_for_them() -> None:
+    def looked_up(table, rows):
+        return table[rows] * 2.0
+
+    found = derive(looked_up, torch.ones(3, 4, dtype=torch.float64), torch.tensor([0, 2, 2]), level="standard")
+    assert "zeros.index_put_(" in found.source

@@ -520,6 +520,12 @@ def test_it_passes_the_check_as_a_declared_surrogate(flow: Flow) -> None:
 
 
 @pytest.mark.parametrize("flow", [FLOWS[0], FLOWS[1], FLOWS[6]], ids=["reverse", "scale", "round"])
-def test_undeclared_it_would_be_told(flow: Flow) -> None:
+def test_inside_another_function_it_is_still_declared(flow: Flow) -> None:
     report = gw.check(lambda x: flow.function(x), drawn(3, 4), level="standard")
+    assert report.ok and report.verdicts[0].verdict == "surrogate"
+
+
+def test_undeclared_it_would_be_told() -> None:
+    undeclared = gw.custom_gradient(lambda x: x.view_as(x), lambda grad_output: -grad_output)
+    report = gw.check(undeclared, drawn(3, 4), level="standard")
     assert [finding.code for finding in report.findings] == ["GW102"]

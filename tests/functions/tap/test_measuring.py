@@ -33,7 +33,7 @@ def wrong_figures(found: Statistics, values: list[float], *, normal: float = 2.0
         "norm": largest * math.sqrt(math.fsum((value / largest) ** 2 for value in finite)) if finite else NAN,
         "minimum": min(finite, default=NAN),
         "maximum": max(finite, default=NAN),
-        "mean": largest * math.fsum(value / largest for value in finite) / len(finite) if finite else NAN,
+        "mean": math.fsum(value / largest for value in finite) / len(finite) * largest if finite else NAN,
         "zeros": sum(value == 0 for value in finite),
         "nans": sum(math.isnan(value) for value in values),
         "infs": sum(math.isinf(value) for value in values),

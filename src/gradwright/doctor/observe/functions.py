@@ -64,7 +64,7 @@ class FunctionWatch:
 
     def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if cls.__module__.startswith(("torch.", "gradwright.")) or torch.compiler.is_compiling():
+            if cls.__module__.startswith(("torch.", "gradwright.checking.", "gradwright.functions.")) or torch.compiler.is_compiling():
                 return original(cls, *args, **kwargs)
             return self._forward(original, cls, args, kwargs)
 

@@ -35,7 +35,7 @@ def compiled_function(definition: Definition) -> type[torch.autograd.Function]:
 
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         call: Call = ctx.call
-        needs = [True] * call.count
+        needs = ctx.needs_input_grad[1:]
         saved, metas, autocast = ctx.saved_tensors, ctx.metas, ctx.autocast
         return None, *_under(
             autocast, lambda: pulled_back(call, cotangents, saved, metas, needs, cast=bool(autocast))

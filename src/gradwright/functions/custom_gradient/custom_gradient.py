@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -15,15 +14,19 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from gradwright.functions.custom_gradient.call import Call
+from gradwright.functions.custom_gradient.closed import watched_once
 from gradwright.functions.custom_gradient.compiled import compiled_function, each_once
 from gradwright.functions.custom_gradient.contract import Inputs, Rule
 from gradwright.functions.custom_gradient.eager import Apply, eager_apply
 from gradwright.functions.custom_gradient.levels import forward_mode_is_on
 from gradwright.functions.custom_gradient.messages import complaint, did_you_mean, listed, place_of
 from gradwright.functions.custom_gradient.mutated import require_untouched
+from gradwright.functions.custom_gradient.pickled import leads_to, rebuilt
 from gradwright.functions.custom_gradient.portable import portable_function
 from gradwright.functions.custom_gradient.rules import Definition
-from gradwright.ground.declared import MARK, surrogate_reason
+from gradwright.functions.custom_gradient.trees import TENSOR, Layout
+from gradwright.functions.custom_gradient.uncompiled import uncompiled
+from gradwright.ground.declared import surrogate_reason
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +44,8 @@ class CustomGradient:
         self._definition = Definition(Inputs.read(forward), reason=surrogate_reason(forward))
         self._portable: Any = None
         self._compiled: Any = None
-        self._eager: dict[tuple[type, ...], Apply | None] = {}
+        self._eager: dict[tuple[type, ...], Apply] = {}
+        self._watched: set[tuple[Any, ...]] = set()  # of what kinds of call a first one was
         functools.update_wrapper(self, forward)
         if backward is not None:
             self.backward(backward)
@@ -108,6 +112,7 @@ class CustomGradient:
     def _close(self, definition: Definition) -> None:
         self._definition = definition
         self._eager = {}
+        self._watched = set()
         self._portable = portable_function(definition)
         self._compiled = compiled_function(definition)
 
@@ -116,15 +121,15 @@ class CustomGradient:
             return self._traced(args, kwargs)
         if not kwargs and not _are_functorch_transforms_active() and forward_ad._current_level < 0:
             types = (type(args[0]),) if len(args) == 1 else tuple(map(type, args))
-            try:
-                apply = self._eager[types]
-            except KeyError:
-                apply = self._eager[types] = eager_apply(self._complete(), types)
+            apply = self._eager.get(types)
             if apply is not None:
                 if _current_graph_task_id() >= 0:  # see NOTE [dead wrappers]
                     args = tuple(unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value for value in args)
                 result = apply(*args)
-                return result[-1].output.fill(result) if type(result) is tuple else result
+                if type(result) is tuple:
+                    output = result[-1].output
+                    return result[0] if output is TENSOR else output.fill(result)
+                return result
         return self._opened(args, kwargs)
 
     def _complete(self) -> Definition:
@@ -137,13 +142,36 @@ class CustomGradient:
             )
         return definition
 
+    @uncompiled
     def _opened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The general case: trees, keywords, torch.func, forward mode."""
-        call, leaves = Call.opened(self._complete(), args, kwargs)
+        kind = (_are_functorch_transforms_active(), *map(type, args), *kwargs)
+        if kind not in self._watched:
+            return self._first(kind, args, kwargs)
+        return self._run(self._complete(), self._portable, args, kwargs)[0]
+
+    @uncompiled
+    def _first(self, kind: tuple[Any, ...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The first call with such arguments, watched: see closed.py."""
+        definition, strangers = watched_once(self._complete())
+        result, output = self._run(definition, portable_function(definition), args, kwargs)
+        if not strangers:
+            self._watched.add(kind)
+            types = tuple(map(type, args))
+            if not kwargs and (apply := eager_apply(self._complete(), types, output)) is not None:
+                self._eager[types] = apply
+        return result
+
+    @uncompiled
+    def _run(
+        self, definition: Definition, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Layout]:
+        """The output, and its layout."""
+        call, leaves = Call.opened(definition, args, kwargs)
         call.transformed = _are_functorch_transforms_active()
         call.forward_mode = forward_mode_is_on()
-        outputs = self._portable.apply(call, *leaves)
-        return call.output.fill(outputs)
+        outputs = function.apply(call, *leaves)
+        return call.output.fill(outputs), call.output
 
     def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Under Dynamo."""
@@ -185,35 +213,13 @@ class CustomGradient:
             return self.__qualname__
         definition = self._definition
         rules = [(rule.role, rule.function) for rule in (*definition.rules, definition.jvp) if rule is not None]
-        return _rebuilt, (self.forward, rules, surrogate_reason(self))
+        return rebuilt, (CustomGradient, self.forward, rules, surrogate_reason(self))
 
     def __copy__(self) -> CustomGradient:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CustomGradient:
         return self  # like a function
-
-
-def leads_to(subject: CustomGradient) -> bool:
-    """Does its qualified name, looked up in its module, give the object itself?"""
-    found: Any = sys.modules.get(subject.__module__)
-    for part in subject.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is subject
-
-
-def _rebuilt(
-    forward: Callable[..., Any], rules: list[tuple[str, Callable[..., Any]]], reason: str | None
-) -> CustomGradient:
-    found = CustomGradient(forward)
-    for role, function in rules:
-        if role.startswith("vjp("):
-            found.vjp(role[5:-2])(function)
-        else:
-            getattr(found, role)(function)
-    if reason is not None:
-        setattr(found, MARK, reason)
-    return found
 
 
 def custom_gradient(forward: Callable[..., Any], backward: Callable[..., Any] | None = None) -> CustomGradient:
@@ -226,9 +232,10 @@ def custom_gradient(forward: Callable[..., Any], backward: Callable[..., Any] | 
 
     The cotangent comes in the structure of the output, zeros where an output was not used, ``None`` where one can't
     have a gradient (integers). Returned is one gradient for each input that can have one, in the order of the
-    signature, in the structure of that input; ``None`` where it is zero. Inputs that can't have one may be left out,
-    or be given ``None``. A dict by input name will do as well. Shapes and dtypes: those of the inputs; under autocast
-    dtypes are cast to them, and the backward runs under the autocast of its forward.
+    signature, in the structure of that input; ``None`` where it is zero, ``NotImplemented`` where none is implemented.
+    Inputs that can't have one may be left out, or be given ``None``. A dict by input name will do as well. Shapes and
+    dtypes: those of the inputs; under autocast dtypes are cast to them, and the backward runs under the autocast of its
+    forward.
 
     As a decorator::
 
@@ -244,10 +251,15 @@ def custom_gradient(forward: Callable[..., Any], backward: Callable[..., Any] | 
     backward: right for what it computes by torch operations from inputs and the output. Of a floating-point residual
     the derivative is had by running the forward again, if all inputs are named too; else it is refused.
 
-    Cost: about that of a ``torch.autograd.Function`` written by hand (benchmarks/what_does_a_custom_gradient_cost.py);
-    with several outputs or residuals some 10 us more.
+    A tensor that the forward uses without taking it as an input would get no gradient. It is looked for at the first
+    call for some types of arguments, where grad mode is on (not under torch.compile, and not behind NumPy).
+
+    Cost: about that of a ``torch.autograd.Function`` written by hand; with residuals or several outputs up to 1.2 times
+    that (benchmarks/what_does_a_custom_gradient_cost.py). The first call for some types of arguments takes longer.
     Raises: UsageError, at definition, where names, arity or the use of builtins can't be right; at the call, where the
-    forward writes on an input; in the backward, where number, shape or dtype of the gradients are wrong.
+    forward writes on an input, or uses a tensor that requires a gradient and is no input; in the backward, where
+    number, shape or dtype of the gradients are wrong. NotImplementedError, which is a UsageError too, where an input
+    needs a gradient and has ``NotImplemented`` in its place, or no vjp where others have one.
 
     >>> import torch
     >>> square = custom_gradient(lambda x: x * x, lambda grad_output, x: 2 * x * grad_output)

@@ -25,17 +25,21 @@ from gradwright.functions.custom_gradient.quick import Pull, metas_of, quick_pul
 from gradwright.functions.custom_gradient.returned import by_leaf
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import forward_of_several, gradients_of
+from gradwright.functions.custom_gradient.trees import Layout
 from gradwright.functions.custom_gradient.uncompiled import uncompiled
 from gradwright.functions.custom_gradient.watched import watched
 from gradwright.functions.custom_gradient.written import text
+from gradwright.functions.custom_gradient.written_several import Kind, metas_of_kind
+from gradwright.functions.custom_gradient.written_several import text as text_of_several
 
 Apply = Callable[..., Any]
 _TORCHS_APPLY = torch.autograd.Function.__dict__["apply"]
 
 
 @uncompiled
-def eager_apply(definition: Definition, types: tuple[type, ...]) -> Apply | None:
-    """``apply`` for positional arguments of these types; ``None``, where they may hold trees of tensors.
+def eager_apply(definition: Definition, types: tuple[type, ...], output: Layout) -> Apply | None:
+    """``apply`` for positional arguments of these types; ``None``, where they may hold trees of tensors. ``output``:
+    what the first call returned, and others probably will.
 
     It returns the output, where that is one tensor and no residual is asked for; else the tensors of the call's pool
     behind the inputs, and last the Call itself.
@@ -46,6 +50,8 @@ def eager_apply(definition: Definition, types: tuple[type, ...]) -> Apply | None
     forward, backward = _forward(definition, flat), _backward(definition, flat)
     if definition.backward is not None and flat.alone:
         forward, backward = _by_hand(definition, definition.backward, flat, forward, backward)
+    if (kind := Kind.of(definition, flat, output)) is not None:
+        forward, backward = _by_hand(definition, kind.rule, flat, forward, backward, kind)
     _tell_where_written(definition, forward, backward)
     methods = {
         **definition.named,
@@ -53,6 +59,8 @@ def eager_apply(definition: Definition, types: tuple[type, ...]) -> Apply | None
         "backward": staticmethod(uncompiled(backward)),
     }
     function: Any = type(definition.name, (torch.autograd.Function,), methods)
+    function._backward_cls.autocast = ()  # for every ctx that is not given one
+    function._backward_cls.call = None
     if torch.autograd.Function.__dict__["apply"] is not _TORCHS_APPLY:
         watched_apply: Apply = function.apply  # by somebody such as the doctor
         return watched_apply
@@ -71,8 +79,10 @@ def _tell_where_written(definition: Definition, forward: Any, backward: Any) -> 
     backward.__wrapped__ = next(definition.rules).function
 
 
-def _by_hand(definition: Definition, rule: Rule, flat: Flat, forward: Any, backward: Any) -> tuple[Any, Any]:
-    """See NOTE [written out]."""
+def _by_hand(
+    definition: Definition, rule: Rule, flat: Flat, forward: Any, backward: Any, kind: Kind | None = None
+) -> tuple[Any, Any]:
+    """See NOTE [written out]. ``forward`` and ``backward`` are those of the general code."""
     names = [flat.names[place] for place in flat.tensors]
     rows, where = flat.arguments([None] * len(flat.names)), rule.where
 
@@ -80,7 +90,15 @@ def _by_hand(definition: Definition, rule: Rule, flat: Flat, forward: Any, backw
         require_unchanged(definition.inputs, tensors, names, before, versions_of(tensors))
 
     def settled(ctx: Any, cotangent: Tensor, saved: Sequence[Tensor], result: Any) -> Any:
-        return flat.spread(by_leaf(result, rows, metas_of(ctx, flat, saved, cotangent), where))
+        inputs = (
+            metas_of(ctx, flat, saved, cotangent) if kind is None else metas_of_kind(kind, ctx, [cotangent] * kind.outs)
+        )
+        return flat.spread(by_leaf(result, rows, inputs[: len(rows)], flat.needs(ctx), where))
+
+    def backward_of_any(ctx: Any, *given: Any) -> Any:
+        if kind is not None and ctx.call is kind.call:
+            ctx.metas = metas_of_kind(kind, ctx, given)
+        return backward(ctx, *given)
 
     def several(ctx: Any, args: Sequence[Any], result: Any) -> Any:
         call = Call(definition, flat.arguments(args), len(flat.tensors))
@@ -90,7 +108,8 @@ def _by_hand(definition: Definition, rule: Rule, flat: Flat, forward: Any, backw
         "Tensor": Tensor,
         "autocast_is_on": _is_any_autocast_enabled,
         "autocast_of": autocast_of,
-        "backward_of_any": backward,
+        "CALL": kind and kind.call,
+        "backward_of_any": backward_of_any,
         "defaults": tuple(flat.defaults.values()),
         "forward_of_any": forward,
         "function": definition.inputs.forward,
@@ -101,7 +120,8 @@ def _by_hand(definition: Definition, rule: Rule, flat: Flat, forward: Any, backw
         "several": several,
         "spread": flat.spread_if_it_is_one_each,
     }
-    exec(compile(text(rule, flat), f"<custom_gradient {definition.name}>", "exec"), scope)
+    written = text(rule, flat) if kind is None else text_of_several(kind)
+    exec(compile(written, f"<custom_gradient {definition.name}>", "exec"), scope)
     return scope["forward"], scope["backward"]
 
 
@@ -138,8 +158,7 @@ def _backward(definition: Definition, flat: Flat) -> Callable[..., Any]:
 
     def backward(ctx: Any, cotangent: Any, *more: Any) -> Any:
         if more or pull is None:
-            needs = ctx.needs_input_grad
-            return flat.spread(gradients_of(ctx, (cotangent, *more[:-1]), [needs[place] for place in flat.tensors]))
+            return flat.spread(gradients_of(ctx, (cotangent, *more[:-1]), flat.needs(ctx)))
         autocast = ctx.autocast
         if autocast or _is_any_autocast_enabled():
             with under(autocast):

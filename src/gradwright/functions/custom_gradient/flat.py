@@ -85,6 +85,11 @@ class Flat:
             start += layout.count
         return found
 
+    def needs(self, ctx: Any) -> list[bool]:
+        """Which of the tensors need a gradient."""
+        wanted = ctx.needs_input_grad
+        return [wanted[place] for place in self.tensors]
+
     def spread(self, of_tensors: Sequence[Any]) -> tuple[Any, ...]:
         """What there is for each tensor, by place of the arguments, ``None`` for the others."""
         row: list[Any] = [None] * len(self.names)

@@ -11,7 +11,10 @@ from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
 from torch.autograd import forward_ad
 
+from gradwright.functions.custom_gradient.uncompiled import uncompiled
 
+
+@uncompiled
 def forward_mode_is_on() -> bool:
     """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""
     if forward_ad._current_level >= 0:

@@ -12,6 +12,10 @@ from torch import Tensor
 from gradwright.errors import UsageError
 
 
+class GradientNotImplemented(UsageError, NotImplementedError):
+    """A gradient is needed that its author says is not implemented."""
+
+
 def complaint(what: str, *, do: str, where: str = "", why: str = "") -> UsageError:
     """The error to raise.
 
@@ -20,8 +24,17 @@ def complaint(what: str, *, do: str, where: str = "", why: str = "") -> UsageErr
       where  a.py:3, f
       do     hand it over
     """
-    lines = [what, *(f"  {label:<5}  {text}" for label, text in (("where", where), ("why", why), ("do", do)) if text)]
-    return UsageError("\n".join(lines))
+    return UsageError(_lines(what, where, why, do))
+
+
+def not_implemented(name: str, where: str, why: str, do: str) -> GradientNotImplemented:
+    """The error for an input that needs a gradient of which there is none."""
+    return GradientNotImplemented(_lines(f"no gradient by {name} is implemented, and one is needed", where, why, do))
+
+
+def _lines(what: str, where: str, why: str, do: str) -> str:
+    told_of = (("where", where), ("why", why), ("do", do))
+    return "\n".join([what, *(f"  {label:<5}  {text}" for label, text in told_of if text)])
 
 
 def name_of(function: Callable[..., Any]) -> str:

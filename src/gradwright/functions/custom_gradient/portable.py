@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gradwright.functions.custom_gradient.call import Call
 
 
+@uncompiled
 def portable_function(definition: Definition) -> type[torch.autograd.Function]:
     """``apply`` takes a Call and the tensors of its inputs, and returns the tensors of its pool behind them."""
 

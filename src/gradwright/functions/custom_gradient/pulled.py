@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from gradwright.functions.custom_gradient.call import Call
+from gradwright.functions.custom_gradient.messages import listed, not_implemented
 from gradwright.functions.custom_gradient.returned import Meta, by_leaf
+from gradwright.functions.custom_gradient.rules import Definition
 
 
 def pulled_back(
@@ -30,16 +32,28 @@ def pulled_back(
     ins = metas[: call.count]
     if definition.backward is not None:
         rule = definition.backward
-        return by_leaf(rule.run(cotangent, values), call.arguments, ins, rule.where, cast)
+        return by_leaf(rule.run(cotangent, values), call.arguments, ins, needs, rule.where, cast)
     found: list[Tensor | None] = [None] * call.count
     for argument in call.arguments:
-        rule_of = definition.vjps.get(argument.name)
-        if rule_of is None or not any(needs[argument.start : argument.stop]):
+        places = range(argument.start, argument.stop)
+        if not any(needs[place] and ins[place].differentiable for place in places):
             continue
+        rule_of = definition.vjps.get(argument.name)
+        if rule_of is None:
+            raise without_vjp(definition, argument.name)
         result = rule_of.run(cotangent, values)
-        gradients = by_leaf(result, [argument], ins, rule_of.where, cast)
+        gradients = by_leaf(result, [argument], ins, needs, rule_of.where, cast)
         found[argument.start : argument.stop] = gradients[argument.start : argument.stop]
     return found
+
+
+def without_vjp(definition: Definition, name: str) -> Exception:
+    return not_implemented(
+        name,
+        definition.inputs.where,
+        f"{definition.name} has vjps of {listed(definition.vjps)}, none of {name}",
+        f"give it one, @{definition.name}.vjp({name!r}); or hand over {name}.detach(), if its gradient is not wanted",
+    )
 
 
 def materialized(cotangents: Sequence[Tensor | None], metas: Sequence[Meta]) -> list[Tensor | None]:

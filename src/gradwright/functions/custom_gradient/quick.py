@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gradwright.functions.custom_gradient.contract import Rule
 from gradwright.functions.custom_gradient.flat import Flat
+from gradwright.functions.custom_gradient.pulled import without_vjp
 from gradwright.functions.custom_gradient.returned import Meta, by_leaf
 from gradwright.functions.custom_gradient.rules import Definition
 
@@ -32,7 +33,7 @@ def _at_once(rule: Rule, flat: Flat) -> Pull:
         row = fitting(ctx, saved, result)
         if row is None:
             metas = metas_of(ctx, flat, saved, cotangent)
-            return flat.spread(by_leaf(result, rows, metas, where, cast))
+            return flat.spread(by_leaf(result, rows, metas, flat.needs(ctx), where, cast))
         return row
 
     return pull
@@ -40,18 +41,20 @@ def _at_once(rule: Rule, flat: Flat) -> Pull:
 
 def _each(definition: Definition, flat: Flat) -> Pull:
     rows = {argument.name: argument for argument in flat.arguments([None] * len(flat.names))}
-    rules = [
-        (place, rows[name], _asking(rule, flat), rule.where)
-        for place, name in enumerate(flat.names)
-        if place in flat.tensors and (rule := definition.vjps.get(name)) is not None
-    ]
+    given = [(place, name, definition.vjps.get(name)) for place, name in enumerate(flat.names) if place in flat.tensors]
+    rules = [(place, rows[name], _asking(rule, flat), rule.where) for place, name, rule in given if rule is not None]
+    without = [(place, name) for place, name, rule in given if rule is None]
 
     def pull(ctx: Any, cotangent: Tensor, saved: Sequence[Tensor], cast: bool) -> Any:
         needs, metas = ctx.needs_input_grad, metas_of(ctx, flat, saved, cotangent)
         found: list[Tensor | None] = [None] * len(flat.names)
+        for place, name in without:
+            if needs[place]:
+                raise without_vjp(definition, name)
         for place, row, ask, where in rules:
             if needs[place]:
-                found[place] = by_leaf(ask(ctx, cotangent, saved), [row], metas, where, cast)[row.start]
+                result = ask(ctx, cotangent, saved)
+                found[place] = by_leaf(result, [row], metas, flat.needs(ctx), where, cast)[row.start]
         return tuple(found)
 
     return pull

@@ -11,6 +11,7 @@ import dis
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -43,6 +44,19 @@ def tree_of(function: Callable[..., Any]) -> ast.FunctionDef | ast.Lambda | None
     return found[0] if len(found) == 1 else None
 
 
+def named_outside(function: Callable[..., Any]) -> dict[str, Any]:
+    """The globals and the closed-over variables that its code names, as far as they have a value yet."""
+    target = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(target, FunctionType):
+        return {}
+    known = target.__globals__
+    found = {name: known[name] for name in target.__code__.co_names if name in known}
+    for name, cell in zip(target.__code__.co_freevars, target.__closure__ or (), strict=True):
+        with suppress(ValueError):  # empty, up to now
+            found[name] = cell.cell_contents
+    return found
+
+
 def handed_over(forward: Callable[..., Any]) -> frozenset[str] | None:
     """The names of its residuals; ``None``, where they are known at the first call only (``**``, no source)."""
     code = code_of(forward)
@@ -61,8 +75,7 @@ def _residual_calls(forward: Callable[..., Any], code: CodeType) -> list[ast.Cal
     tree = tree_of(forward)
     if tree is None:
         return None
-    seen = inspect.getclosurevars(forward)
-    known = {name for name, value in {**seen.globals, **seen.nonlocals}.items() if value is residuals} | {"residuals"}
+    known = {name for name, value in named_outside(forward).items() if value is residuals} | {"residuals"}
 
     def is_it(callee: ast.expr) -> bool:
         return (isinstance(callee, ast.Name) and callee.id in known) or (

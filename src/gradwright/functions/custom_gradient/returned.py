@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gradwright.functions.custom_gradient.messages import complaint, listed, told
+from gradwright.functions.custom_gradient.messages import complaint, listed, not_implemented, told
 from gradwright.functions.custom_gradient.trees import TENSOR, Layout
 
 
@@ -46,17 +46,32 @@ class Argument:
 
 
 def by_leaf(
-    result: Any, arguments: Sequence[Argument], metas: Sequence[Meta], where: str, cast: bool = False
+    result: Any,
+    arguments: Sequence[Argument],
+    metas: Sequence[Meta],
+    needs: Sequence[bool],
+    where: str,
+    cast: bool = False,
 ) -> list[Tensor | None]:
     """One gradient per leaf out of what a backward returned: one gradient, a tuple of them, or a dict by input name.
 
-    ``cast``: bring gradients to the dtype of their inputs (under autocast) instead of complaining.
-    Raises: UsageError, where number, name, shape or dtype are not those of the inputs.
+    ``needs``: which leaves need one. ``cast``: bring gradients to the dtype of their inputs (under autocast) instead of
+    complaining.
+    Raises: UsageError, where number, name, shape or dtype are not those of the inputs, or where one that is needed is
+    ``NotImplemented``.
     """
     found: list[Tensor | None] = [None] * len(metas)
     for argument, value in _by_argument(result, arguments, metas, where):
         for index, gradient in enumerate(_by_tensor(value, argument, where), argument.start):
-            found[index] = fitting(gradient, metas[index], argument.name, where, cast)
+            if gradient is not NotImplemented:
+                found[index] = fitting(gradient, metas[index], argument.name, where, cast)
+            elif needs[index]:
+                raise not_implemented(
+                    argument.name,
+                    where,
+                    "the backward returned NotImplemented in its place",
+                    f"hand over {argument.name}.detach(), if its gradient is not wanted",
+                )
     return found
 
 
@@ -119,8 +134,8 @@ def _by_tensor(value: Any, argument: Argument, where: str) -> Sequence[Any]:
     layout = argument.layout
     if layout is TENSOR:
         return (value,)
-    if value is None:
-        return [None] * layout.count
+    if value is None or value is NotImplemented:
+        return [value] * layout.count
     if not layout.count:
         raise complaint(
             f"the backward returned {told(value)} as the gradient of {argument.name}, which held no tensor",

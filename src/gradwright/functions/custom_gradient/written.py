@@ -45,6 +45,8 @@ def backward(ctx, cotangent, *more):
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gradwright.functions.custom_gradient.contract import Rule
 from gradwright.functions.custom_gradient.flat import Flat
 
@@ -54,28 +56,38 @@ def text(rule: Rule, flat: Flat) -> str:
     return f"{_forward(flat)}\n{_backward(rule, flat)}"
 
 
-def _row(names: list[str]) -> str:
+def row(names: list[str]) -> str:
+    """What stands on either side of ``=``, or between the brackets of a tuple."""
     return f"{names[0]}," if len(names) == 1 else ", ".join(names)
+
+
+def guarded(flat: Flat, result: str, before: Sequence[str] = ()) -> list[str]:
+    """The call of the user's forward between two looks at the version counters."""
+    args = [f"a{place}" for place in range(len(flat.names))]
+    tensors = [args[place] for place in flat.tensors]
+    versions = [f"v{place}" for place in flat.tensors]
+    changed = " or ".join(f"{tensor}._version != {version}" for tensor, version in zip(tensors, versions, strict=True))
+    return [
+        "    try:",
+        *(f"        {version} = {tensor}._version" for tensor, version in zip(tensors, versions, strict=True)),
+        "    except RuntimeError:",
+        f"        return forward_of_any(ctx, {', '.join(args)})",
+        *before,
+        f"    {result} = function({', '.join(args)})",
+        f"    if {changed}:",
+        f"        require_unchanged(({row(tensors)}), ({row(versions)}))",
+    ]
 
 
 def _forward(flat: Flat) -> str:
     args = [f"a{place}" for place in range(len(flat.names))]
     tensors = [args[place] for place in flat.tensors]
-    versions = [f"v{place}" for place in flat.tensors]
     pool = [*args, "out"]
-    changed = " or ".join(f"{tensor}._version != {version}" for tensor, version in zip(tensors, versions, strict=True))
     lines = [
         f"def forward(ctx, {', '.join(args)}):",
-        "    try:",
-        *(f"        {version} = {tensor}._version" for tensor, version in zip(tensors, versions, strict=True)),
-        "    except RuntimeError:",
-        f"        return forward_of_any(ctx, {', '.join(args)})",
-        f"    ctx.autocast = autocast_of(({_row(tensors)})) if autocast_is_on() else ()",
-        f"    out = function({', '.join(args)})",
-        f"    if {changed}:",
-        f"        require_unchanged(({_row(tensors)}), ({_row(versions)}))",
+        *guarded(flat, "out", [f"    ctx.autocast = autocast_of(({row(tensors)})) if autocast_is_on() else ()"]),
         "    if type(out) is not Tensor and not isinstance(out, Tensor):",
-        f"        return several(ctx, ({_row(args)}), out)",
+        f"        return several(ctx, ({row(args)}), out)",
     ]
     if flat.saved:
         lines.append(f"    ctx.save_for_backward({', '.join(pool[place] for place in flat.saved)})")
@@ -83,12 +95,11 @@ def _forward(flat: Flat) -> str:
         kept = ", ".join(f"({args[place]}.shape, {args[place]}.dtype)" for place in flat.unsaved)
         lines.append(f"    ctx.unsaved = ({kept},)")
     if flat.statics:
-        lines.append(f"    ctx.statics = ({_row([args[place] for place in flat.statics])})")
+        lines.append(f"    ctx.statics = ({row([args[place] for place in flat.statics])})")
     return "\n".join([*lines, "    return out", ""])
 
 
 def _backward(rule: Rule, flat: Flat) -> str:
-    count = len(flat.names)
     saved = [f"s{number}" for number in range(len(flat.saved))]
     statics = [f"t{number}" for number in range(len(flat.statics))]
     bag = [*saved, *statics, *(f"defaults[{number}]" for number in range(len(flat.defaults)))]
@@ -98,40 +109,39 @@ def _backward(rule: Rule, flat: Flat) -> str:
         "def backward(ctx, cotangent, *more):",
         "    if more or ctx.autocast or autocast_is_on() or grad_is_on():",
         "        return backward_of_any(ctx, cotangent, *more)",
-        f"    {_row(saved)} = saved = ctx.saved_tensors" if saved else "    saved = ()",
+        f"    {row(saved)} = saved = ctx.saved_tensors" if saved else "    saved = ()",
     ]
     if statics:
-        lines.append(f"    {_row(statics)} = ctx.statics")
+        lines.append(f"    {row(statics)} = ctx.statics")
     for number, place in enumerate(flat.unsaved):
         lines.append(f"    shape{place}, dtype{place} = ctx.unsaved[{number}]")
     lines.append(f"    row = result = rule({', '.join(['cotangent', *asked])})")
+    likes = dict(zip(flat.saved, saved, strict=True))
+    return "\n".join([*lines, *accepted(flat, likes), "    return settled(ctx, cotangent, saved, result)", ""])
+
+
+def accepted(flat: Flat, likes: Mapping[int, str]) -> list[str]:
+    """Return what the rule returned, where it is a row of gradients as the engine expects it. ``likes``: the names of
+    saved inputs by place."""
+    count = len(flat.names)
+
+    def fits(gradient: str, place: int) -> str:
+        if place in likes:
+            return f"{gradient}.shape == {likes[place]}.shape and {gradient}.dtype is {likes[place]}.dtype"
+        return f"{gradient}.shape == shape{place} and {gradient}.dtype is dtype{place}"
+
     if count == 1:
-        lines += ["    try:", f"        if {_fits('row', 0, flat)}:", "            return row"]
+        lines = ["    try:", f"        if {fits('row', 0)}:"]
     else:
-        fits = [
-            f"(g{place} is None or ({_fits(f'g{place}', place, flat)}))"
-            if place in flat.tensors
-            else f"g{place} is None"
+        each = [
+            f"(g{place} is None or ({fits(f'g{place}', place)}))" if place in flat.tensors else f"g{place} is None"
             for place in range(count)
         ]
-        lines += [
+        lines = [
             f"    if type(result) is not tuple or len(result) != {count}:",
             "        row = spread(result)",
             "    try:",
             f"        {', '.join(f'g{place}' for place in range(count))} = row",
-            f"        if {' and '.join(fits)}:",
-            "            return row",
+            f"        if {' and '.join(each)}:",
         ]
-    lines += [
-        "    except (AttributeError, TypeError, ValueError):",
-        "        pass",
-        "    return settled(ctx, cotangent, saved, result)",
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _fits(gradient: str, place: int, flat: Flat) -> str:
-    if place in flat.saved:
-        like = f"s{flat.saved.index(place)}"
-        return f"{gradient}.shape == {like}.shape and {gradient}.dtype is {like}.dtype"
-    return f"{gradient}.shape == shape{place} and {gradient}.dtype is dtype{place}"
+    return [*lines, "            return row", "    except (AttributeError, TypeError, ValueError):", "        pass"]

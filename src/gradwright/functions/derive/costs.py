@@ -26,7 +26,8 @@ COST = {
     "_log_softmax_backward_data": 7, "where": 26, "masked_fill": 29, "gt": 3, "lt": 3, "ge": 3, "le": 3, "eq": 3,
     "ne": 3, "logical_and": 3, "bitwise_and": 2, "bernoulli": 99, "native_dropout": 99, "cumsum": 7, "lgamma": 30,
     "digamma": 30, "xlogy": 9, "acosh": 10, "asinh": 10, "atanh": 10, "remainder": 3, "fmod": 3, "clone": 2,
-    "index": 10, "gather": 5, "erfinv": 20,
+    "index": 10, "gather": 5, "erfinv": 20, "var": 45, "std": 45,
+    "var_mean": 45, "std_mean": 45, "argmax": 12, "argmin": 12,
 }  # fmt: skip
 PER_UNIT = 13.0  # floating-point operations of a matrix product in the time of one multiplication of a pass
 SMALL_POWERS = (0.5, 1, 1.0, 2, 2.0, 3, 3.0, -1, -1.0, -2, -2.0)
@@ -34,8 +35,9 @@ MATMUL = {"mm", "matmul", "bmm", "addmm", "baddbmm", "dot", "mv", "addmv"}
 HEAVY = ("convolution", "linalg", "_scaled_dot", "cdist", "_cdist", "sort", "topk", "cholesky", "svd", "qr", "fft",
          "_fft", "lstm", "gru", "max_pool", "grid_sampler", "embedding", "index", "scatter", "gather",
          "cumsum", "cumprod", "logcumsumexp", "kthvalue", "median", "mode", "triangular", "solve", "inverse", "matrix",
-         "_linalg", "native_layer_norm", "native_group_norm", "native_batch_norm", "unfold", "im2col", "col2im",
-         "bernoulli", "native_dropout", "upsample", "_upsample", "rand", "normal", "multinomial", "_softmax", "_log_softmax")  # fmt: skip
+         "upsample", "_upsample", "_linalg", "native_layer_norm", "native_group_norm", "native_batch_norm", "unfold",
+         "im2col", "col2im", "bernoulli", "native_dropout", "rand", "normal", "multinomial", "_softmax",
+         "_log_softmax")  # fmt: skip
 
 
 def name_of(node: Node) -> str:

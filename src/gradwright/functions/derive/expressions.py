@@ -17,6 +17,8 @@ from gradwright.functions.derive.spelling import ATOM, INFIX, KERNELS, PREFIX, S
 
 UNROLLED = {"sum", "mean", "amax", "amin", "any", "all", "prod", "permute", "expand", "reshape", "var", "flip"}
 
+INTO_ZEROS = {"index_put", "scatter_add", "index_add"}  # with a form in place
+
 
 @dataclass
 class Text:
@@ -109,10 +111,23 @@ class Expressions:
         if name == "clone":
             contiguous = node.kwargs.get("memory_format") is torch.contiguous_format
             return Text(f"{tensor}.{'contiguous' if contiguous else 'clone'}()")
+        if name in INTO_ZEROS and self._is_into_fresh(node):
+            rest = [self.text(arg).text for arg in args[1:]]
+            return Text(f"{tensor}.{name}_({', '.join(rest)})")
         if name == "index" and node.op._overloadname == "Tensor":
             places = ", ".join(":" if index is None else self.text(index).text for index in args[1])
             return Text(f"{tensor}[{places}]")
         return None
+
+    def _is_into_fresh(self, node: Node) -> bool:
+        """Are the values added to zeros that were made for them, and are read nowhere else? Then in place."""
+        zeros, values = node.args[0], node.args[2 if name_of(node) == "index_put" else 3]
+        return bool(
+            zeros.is_a(torch.ops.aten.new_zeros)
+            and zeros.args[0] is values
+            and self.uses[zeros] == 1
+            and not node.kwargs
+        )
 
     def _or_number(self, value: Any) -> str:
         """An argument that may be a number as well: torch.where(mask, x, 0.0)."""

@@ -127,7 +127,11 @@ def plain_backward(parts: Parts, signature: Signature, sizes: Sequence[SizeGuard
     body = [*fixed_guards(signature), *backward_guards(parts, sizes), *parts.unpacked, *parts.shared]
     for place in sorted(parts.single):
         body += parts.single[place]
-    return [*lines, *indented(_commented(finished(body, gradients_text(parts.gradients)), parts))]
+    gradients = [
+        "NotImplemented" if possible and not wanted else gradient
+        for gradient, wanted, possible in zip(parts.gradients, signature.wanted, signature.possible, strict=True)
+    ]
+    return [*lines, *indented(_commented(finished(body, gradients_text(gradients)), parts))]
 
 
 def _commented(body: Sequence[str], parts: Parts) -> list[str]:

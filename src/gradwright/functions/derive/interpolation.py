@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
-from torch._decomp.decompositions import get_scale_value, upsample_compute_output_size
+from torch._decomp import decompositions
 
 KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 NAMES = (
@@ -51,10 +51,12 @@ def whole_interpolation() -> Iterator[None]:
 def _of_factors(op: Any) -> Callable[..., torch.Tensor]:
     """The overload that takes scale factors, as the one that takes sizes."""
 
+    size_of: Any = decompositions.upsample_compute_output_size
+
     def call(tensor: torch.Tensor, output_size: Any, *rest: Any) -> torch.Tensor:
         *flags, factors = rest
-        sizes = upsample_compute_output_size(tensor.shape, output_size, factors)
-        scales = [get_scale_value(factors, axis) for axis in range(len(tensor.shape) - 2)]
+        sizes = size_of(tensor.shape, output_size, factors)
+        scales = [None] * (len(tensor.shape) - 2) if factors is None else factors
         found: torch.Tensor = op(tensor, sizes, *flags, *scales)
         return found
 
