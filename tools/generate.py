@@ -118,7 +118,7 @@ def _output(root: Path, script: str) -> str:
 
 
 def _without_times(text: str) -> list[str]:
-    """The words, without what hangs on a stopwatch: times, what was tried in them, line breaks, information about speed."""
+    """The words, without what hangs on a stopwatch: times, what was tried, line breaks, information about speed."""
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
 
 

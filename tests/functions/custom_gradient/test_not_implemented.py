@@ -10,6 +10,7 @@ from gradwright.functions.custom_gradient import custom_gradient, residuals
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),  # Dynamo's own
+    pytest.mark.filterwarnings("ignore:.*grad attribute of a Tensor that is not a leaf:UserWarning"),  # Dynamo looks
 ]
 
 

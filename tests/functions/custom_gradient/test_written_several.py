@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import gradwright as gw
 from gradwright.errors import UsageError
 from gradwright.functions.custom_gradient import custom_gradient, residuals
 
@@ -171,3 +172,15 @@ def test_a_residual_that_is_missing_later_is_told():
     handed = {"other": torch.ones(3)}
     with pytest.raises(UsageError, match="asks for `kept`"):
         f(_leaf())
+
+
+@pytest.mark.parametrize("f", [swish, both], ids=["residual", "outputs"])
+def test_gw_check_finds_nothing(f):
+    assert gw.check(f, torch.randn(3), torch.randn(3), level="standard").ok
+
+
+def test_gw_check_finds_a_wrong_one():
+    assert not gw.check(custom_gradient(_both, lambda gs, x, w: (gs[0] * w, gs[0] * x)), *torch.randn(2, 3)).ok
+    assert not gw.check(
+        custom_gradient(_swish, lambda g, x, w, gate: (g * w * gate, g * x * gate)), *torch.randn(2, 3)
+    ).ok

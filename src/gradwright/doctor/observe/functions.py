@@ -34,6 +34,9 @@ def _places_of_returns(function: type[Function], at: Location) -> tuple[Location
     return tuple(Location(at.path, span.line, span.column, span.end_line, span.end_column) for span in spans)
 
 
+_NOT_THE_USERS = ("torch.", "gradwright.checking.", "gradwright.functions.")
+
+
 class FunctionWatch:
     """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
 
@@ -64,7 +67,7 @@ class FunctionWatch:
 
     def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if cls.__module__.startswith(("torch.", "gradwright.checking.", "gradwright.functions.")) or torch.compiler.is_compiling():
+            if cls.__module__.startswith(_NOT_THE_USERS) or torch.compiler.is_compiling():
                 return original(cls, *args, **kwargs)
             return self._forward(original, cls, args, kwargs)
 

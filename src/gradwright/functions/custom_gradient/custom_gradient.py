@@ -13,18 +13,17 @@ from torch._C._functorch import unwrap_if_dead
 from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
-from gradwright.functions.custom_gradient.call import Call
+from gradwright.functions.custom_gradient.call import UNKNOWN, Call
 from gradwright.functions.custom_gradient.closed import watched_once
 from gradwright.functions.custom_gradient.compiled import compiled_function, each_once
 from gradwright.functions.custom_gradient.contract import Inputs, Rule
-from gradwright.functions.custom_gradient.eager import Apply, eager_apply
-from gradwright.functions.custom_gradient.levels import forward_mode_is_on
+from gradwright.functions.custom_gradient.eager import Apply, called, eager_apply
 from gradwright.functions.custom_gradient.messages import complaint, did_you_mean, listed, place_of
 from gradwright.functions.custom_gradient.mutated import require_untouched
 from gradwright.functions.custom_gradient.pickled import leads_to, rebuilt
-from gradwright.functions.custom_gradient.portable import portable_function
+from gradwright.functions.custom_gradient.portable import portable_function, run
 from gradwright.functions.custom_gradient.rules import Definition
-from gradwright.functions.custom_gradient.trees import TENSOR, Layout
+from gradwright.functions.custom_gradient.trees import TENSOR
 from gradwright.functions.custom_gradient.uncompiled import uncompiled
 from gradwright.ground.declared import surrogate_reason
 
@@ -148,30 +147,24 @@ class CustomGradient:
         kind = (_are_functorch_transforms_active(), *map(type, args), *kwargs)
         if kind not in self._watched:
             return self._first(kind, args, kwargs)
-        return self._run(self._complete(), self._portable, args, kwargs)[0]
+        return run(self._complete(), self._portable, args, kwargs)[0]
 
     @uncompiled
     def _first(self, kind: tuple[Any, ...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The first call with such arguments, watched: see closed.py."""
         definition, strangers = watched_once(self._complete())
-        result, output = self._run(definition, portable_function(definition), args, kwargs)
+        types = tuple(map(type, args))
+        general = bool(kwargs) or _are_functorch_transforms_active() or forward_ad._current_level >= 0
+        apply = None if general else eager_apply(definition, types, UNKNOWN)
+        if apply is None:
+            result, output = run(definition, portable_function(definition), args, kwargs)
+        else:
+            result, output = called(apply, args)
         if not strangers:
             self._watched.add(kind)
-            types = tuple(map(type, args))
             if not kwargs and (apply := eager_apply(self._complete(), types, output)) is not None:
                 self._eager[types] = apply
         return result
-
-    @uncompiled
-    def _run(
-        self, definition: Definition, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, Layout]:
-        """The output, and its layout."""
-        call, leaves = Call.opened(definition, args, kwargs)
-        call.transformed = _are_functorch_transforms_active()
-        call.forward_mode = forward_mode_is_on()
-        outputs = function.apply(call, *leaves)
-        return call.output.fill(outputs), call.output
 
     def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Under Dynamo."""

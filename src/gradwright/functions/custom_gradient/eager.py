@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _FunctionBase, _is_any_autocast_enabled
+from torch._C._functorch import unwrap_if_dead
 
 from gradwright.functions.custom_gradient.autocast import autocast_of, under
 from gradwright.functions.custom_gradient.call import Call
@@ -25,7 +26,7 @@ from gradwright.functions.custom_gradient.quick import Pull, metas_of, quick_pul
 from gradwright.functions.custom_gradient.returned import by_leaf
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import forward_of_several, gradients_of
-from gradwright.functions.custom_gradient.trees import Layout
+from gradwright.functions.custom_gradient.trees import TENSOR, Layout
 from gradwright.functions.custom_gradient.uncompiled import uncompiled
 from gradwright.functions.custom_gradient.watched import watched
 from gradwright.functions.custom_gradient.written import text
@@ -66,6 +67,16 @@ def eager_apply(definition: Definition, types: tuple[type, ...], output: Layout)
         return watched_apply
     apply: Apply = _FunctionBase.__dict__["apply"].__get__(None, function)
     return apply
+
+
+@uncompiled
+def called(apply: Apply, args: Sequence[Any]) -> tuple[Any, Layout]:
+    """The output of what ``eager_apply`` made, and its layout."""
+    result = apply(*[unwrap_if_dead(value) if isinstance(value, Tensor) else value for value in args])
+    if not isinstance(result, tuple):
+        return result, TENSOR
+    output: Layout = result[-1].output
+    return output.fill(result), output
 
 
 def _tell_where_written(definition: Definition, forward: Any, backward: Any) -> None:

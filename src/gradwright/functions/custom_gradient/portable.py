@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradwright.functions.custom_gradient.autocast import autocast_of
-from gradwright.functions.custom_gradient.levels import each_of_its_own
+from gradwright.functions.custom_gradient.call import Call
+from gradwright.functions.custom_gradient.levels import each_of_its_own, forward_mode_is_on
 from gradwright.functions.custom_gradient.mutated import require_unchanged, versions_of
 from gradwright.functions.custom_gradient.pushed import pushed_forward
 from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import gradients_of
+from gradwright.functions.custom_gradient.trees import Layout
 from gradwright.functions.custom_gradient.uncompiled import uncompiled
-
-if TYPE_CHECKING:
-    from gradwright.functions.custom_gradient.call import Call
 
 
 @uncompiled
@@ -63,6 +62,18 @@ def portable_function(definition: Definition) -> type[torch.autograd.Function]:
             "generate_vmap_rule": True,
         },
     )
+
+
+@uncompiled
+def run(
+    definition: Definition, function: type[torch.autograd.Function], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Any, Layout]:
+    """A call of what ``portable_function`` made: its output, and the layout of that."""
+    call, leaves = Call.opened(definition, args, kwargs)
+    call.transformed = torch._C._are_functorch_transforms_active()
+    call.forward_mode = forward_mode_is_on()
+    outputs = function.apply(call, *leaves)  # type: ignore[no-untyped-call]  # torch has no types here
+    return call.output.fill(outputs), call.output
 
 
 def _apart(leaves: Sequence[Tensor], outputs: Sequence[Tensor], forward_mode: bool) -> list[Tensor]:
