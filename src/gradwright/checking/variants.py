@@ -8,7 +8,6 @@ something or be a mode. Tuples of ints are shapes, and follow.
 
 from __future__ import annotations
 
-import inspect
 import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from gradwright.checking.context import is_function
 from gradwright.checking.redraw import redrawn
 from gradwright.checking.resize import Axes, NoSuchCall, resized
 from gradwright.checking.structure import structure_of
+from gradwright.ground.outside import named_outside
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -78,8 +78,7 @@ def _numbers(value: Any, seen: set[int], depth: int = 6) -> set[int]:
     elif isinstance(value, types.CodeType):
         inner = list(value.co_consts)
     elif isinstance(value, types.FunctionType):
-        closed = inspect.getclosurevars(value)
-        inner = [value.__code__, value.__defaults__, *closed.nonlocals.values(), *_data(closed.globals.values())]
+        inner = [value.__code__, value.__defaults__, *_data(named_outside(value).values())]
     elif isinstance(value, types.MethodType):
         inner = [value.__self__, value.__func__]
     else:
@@ -88,7 +87,7 @@ def _numbers(value: Any, seen: set[int], depth: int = 6) -> set[int]:
 
 
 def _data(values: Any) -> Iterator[Any]:
-    """Of a function's globals, what may know a size: no code."""
+    """Of what a function names from outside, what may know a size: no code."""
     return (value for value in values if not isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)))
 
 

@@ -24,9 +24,9 @@ from torch.utils._pytree import tree_leaves
 from gradwright.functions.custom_gradient.call import split
 from gradwright.functions.custom_gradient.contract import Inputs
 from gradwright.functions.custom_gradient.messages import complaint, listed
-from gradwright.functions.custom_gradient.reading import named_outside
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.uncompiled import uncompiled
+from gradwright.ground.outside import named_outside
 from gradwright.ground.tensors import tensors_in
 
 # Their results depend on no values that have a derivative.

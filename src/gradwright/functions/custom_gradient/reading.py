@@ -11,11 +11,11 @@ import dis
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from gradwright.functions.custom_gradient.residuals import residuals
+from gradwright.ground.outside import named_outside
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
@@ -42,19 +42,6 @@ def tree_of(function: Callable[..., Any]) -> ast.FunctionDef | ast.Lambda | None
         and tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)) == names
     ]
     return found[0] if len(found) == 1 else None
-
-
-def named_outside(function: Callable[..., Any]) -> dict[str, Any]:
-    """The globals and the closed-over variables that its code names, as far as they have a value yet."""
-    target = function.__func__ if isinstance(function, MethodType) else function
-    if not isinstance(target, FunctionType):
-        return {}
-    known = target.__globals__
-    found = {name: known[name] for name in target.__code__.co_names if name in known}
-    for name, cell in zip(target.__code__.co_freevars, target.__closure__ or (), strict=True):
-        with suppress(ValueError):  # empty, up to now
-            found[name] = cell.cell_contents
-    return found
 
 
 def handed_over(forward: Callable[..., Any]) -> frozenset[str] | None:

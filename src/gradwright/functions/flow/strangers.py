@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from gradwright.errors import UsageError
+from gradwright.ground.outside import named_outside
 
 
 def derivatives_wanted() -> bool:
@@ -102,8 +103,7 @@ def _named_by(function: Any) -> Iterator[tuple[str, Any]]:
         yield from _named_by(function.__func__)
         named = {"self": function.__self__}
     elif inspect.isfunction(function):
-        outside = inspect.getclosurevars(function)
-        named = {**outside.globals, **outside.nonlocals}
+        named = named_outside(function)
     else:
         named = dict(getattr(function, "__dict__", {}))
     for name, value in named.items():
