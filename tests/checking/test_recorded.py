@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gradwright.checking.problem import pose
-from gradwright.checking.recorded import Recorded, anew, calm, graph_of, plain, redrawn
+from gradwright.checking.recorded import Recorded, anew, calm, plain, redrawn
 
 X = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 
@@ -68,10 +68,3 @@ def test_torchs_own_derivative_of_a_function_is_that_of_its_forward():
 def test_a_callable_is_torchs_own_unless_a_custom_node_is_in_its_graph():
     assert plain(pose(torch.sin, (X,)).trial) is not None
     assert plain(pose(lambda x: Square.apply(x).sin(), (X,)).trial) is None
-
-
-def test_the_graph_is_walked_once_per_node():
-    x = X.clone().requires_grad_()
-    y = x.sin()
-    nodes = list(graph_of([y * y, y + y]))
-    assert len(nodes) == len(set(nodes)) == 4

@@ -6,7 +6,7 @@ alive. Values are compared in a ``Trial``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from gradwright.checking import copies
 from gradwright.checking.chance import signed
 from gradwright.checking.context import is_function
 from gradwright.checking.trial import Handed, tensors_in
+from gradwright.ground.graphs import graph_of
 
 MOST_NODES = 20_000
 
@@ -85,7 +86,7 @@ def custom_nodes(outputs: Sequence[Tensor]) -> list[CustomNode]:
     Cost: a walk over the graph, at most ``MOST_NODES`` nodes.
     """
     found = []
-    for node in _graph(outputs):
+    for node in graph_of(outputs, most=MOST_NODES):
         function = getattr(node, "_forward_cls", None)
         if isinstance(node, BackwardCFunction) and function is not None and function.__module__ != copies.__name__:
             found.append(CustomNode(node, function))
@@ -94,23 +95,9 @@ def custom_nodes(outputs: Sequence[Tensor]) -> list[CustomNode]:
 
 def leaves(outputs: Sequence[Tensor]) -> list[Tensor]:
     """The leaves that require a gradient behind ``outputs``, each once. Cost: as ``custom_nodes``."""
-    return [node.variable for node in _graph(outputs) if hasattr(node, "variable")]
+    return [node.variable for node in graph_of(outputs, most=MOST_NODES) if hasattr(node, "variable")]
 
 
 def is_behind(node: Any, tensor: Tensor) -> bool:
     """Is ``node`` in the graph of ``tensor``? Cost: as ``custom_nodes``."""
-    return any(other is node for other in _graph([tensor]))
-
-
-def _graph(outputs: Sequence[Tensor]) -> Iterator[Any]:
-    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    seen: set[Any] = set()
-    number = 0
-    while number < len(waiting) and len(seen) < MOST_NODES:
-        node = waiting[number]
-        number += 1
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        waiting += [following for following, _ in node.next_functions if following is not None]
+    return any(other is node for other in graph_of([tensor], most=MOST_NODES))

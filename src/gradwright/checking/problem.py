@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +20,16 @@ from torch import Tensor
 
 from gradwright.checking.context import input_names, is_function
 from gradwright.checking.evidence import Point
-from gradwright.checking.recorded import Recorded, calm, graph_of
+from gradwright.checking.recorded import Recorded, calm
 from gradwright.checking.report import Level, Place
 from gradwright.checking.trial import NotJudgeable, Trial, settle
 from gradwright.checking.values import judge_at
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
 from gradwright.ground.declared import surrogate_reason, written_backward
+from gradwright.ground.graphs import graph_of
 from gradwright.ground.held import call_with
-from gradwright.ground.tensors import map_tensors, tensors_in
+from gradwright.ground.tensors import leaf_names, map_tensors, tensors_in
 
 
 @dataclass
@@ -241,7 +242,7 @@ def _opened(subject: Any, inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], 
         left = iter(values)
         return subject(*map_tensors(inputs, lambda _: next(left)))
 
-    return of_leaves, tuple(tensors_in(inputs)), tuple(_leaf_names(names, inputs))
+    return of_leaves, tuple(tensors_in(inputs)), tuple(leaf_names(names, inputs))
 
 
 def _opened_module(
@@ -265,16 +266,6 @@ def _opened_module(
         return call_with(module, state, map_tensors(inputs, lambda _: next(left)), {})
 
     return of_leaves, (*leaves, *(p.detach().requires_grad_() for p in learnt.values())), (
-        *_leaf_names(names, inputs),
+        *leaf_names(names, inputs),
         *learnt,
     )  # fmt: skip
-
-
-def _leaf_names(names: Iterable[str], items: Iterable[Any]) -> Iterator[str]:
-    for name, item in zip(names, items, strict=True):
-        if isinstance(item, Tensor):
-            yield name
-        elif isinstance(item, dict):
-            yield from _leaf_names((f"{name}[{key!r}]" for key in item), item.values())
-        elif isinstance(item, (list, tuple)):
-            yield from _leaf_names((f"{name}[{number}]" for number in range(len(item))), item)

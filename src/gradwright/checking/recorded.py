@@ -14,6 +14,7 @@ from torch.autograd.function import BackwardCFunction
 
 from gradwright.checking.context import bound_arguments, is_function, run_forward
 from gradwright.checking.trial import Handed, NotJudgeable, Trial, flat, quiet
+from gradwright.ground.graphs import graph_of
 
 Gradient = dict[int, Tensor]  # by input: flat, float64, on the CPU; zeros where the backward gave none
 
@@ -114,15 +115,3 @@ def plain(trial: Trial) -> Call | None:
         nodes = list(graph_of(Recorded(trial).outputs))
     custom = (isinstance(node, BackwardCFunction) or "CppNode" in type(node).__name__ for node in nodes)
     return None if any(custom) else trial.call
-
-
-def graph_of(outputs: Sequence[Tensor]) -> Iterator[Any]:
-    """Every node of the graph behind ``outputs``."""
-    waiting: list[Any] = [output.grad_fn for output in outputs]
-    seen = set()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            waiting += [following for following, _ in node.next_functions]

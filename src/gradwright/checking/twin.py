@@ -15,6 +15,7 @@ from gradwright.checking.context import FunctionType, run_forward
 from gradwright.checking.copies import copy_in_graph, fresh_copy, is_expanded
 from gradwright.checking.oracles.reverse import plain_gradient
 from gradwright.checking.trial import TimeUp, settle, tensors_in
+from gradwright.ground.graphs import graph_of
 
 SAME = 1e-9  # relative to the largest entry, in float64: the same formula evaluated in another order
 
@@ -148,16 +149,9 @@ def saved_bytes(forward: Callable[[], Any]) -> int:
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         outputs = tensors_in(forward())
-    seen: set[Any] = set()
-    nodes: list[Any] = [output.grad_fn for output in outputs]
-    while nodes:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
+    for node in graph_of(outputs):
         if isinstance(node, BackwardCFunction):
             for value in vars(node).values():
                 for tensor in tensors_in(value):
                     keep(tensor)
-        nodes += [following for following, _ in node.next_functions]
     return sum(storages.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from gradwright.doctor.source.files import read
 from gradwright.doctor.source.places import definition, home, is_user_file, relative
 from gradwright.errors import UsageError
 from gradwright.ground.held import call_with
-from gradwright.ground.tensors import copy_with_layout, map_tensors, tensors_in
+from gradwright.ground.tensors import copy_with_layout, leaf_names, map_tensors, tensors_in
 
 _PATIENCE = 20.0  # seconds for one call
 
@@ -183,17 +183,7 @@ def _opened(fn: Any, inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple
         left = iter(values)
         return fn(*map_tensors(inputs, lambda _: next(left)))
 
-    return closed, tuple(tensors_in(inputs)), tuple(_leaf_names(names, inputs))
-
-
-def _leaf_names(names: Iterable[str], items: Iterable[Any]) -> Iterator[str]:
-    for name, item in zip(names, items, strict=True):
-        if isinstance(item, Tensor):
-            yield name
-        elif isinstance(item, dict):
-            yield from _leaf_names((f"{name}[{key!r}]" for key in item), item.values())
-        elif isinstance(item, (list, tuple)):
-            yield from _leaf_names((f"{name}[{number}]" for number in range(len(item))), item)
+    return closed, tuple(tensors_in(inputs)), tuple(leaf_names(names, inputs))
 
 
 def _add_source(journal: Journal, fn: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -56,6 +56,21 @@ def tensors_in(tree: Any, depth: int = 4) -> Iterator[Tensor]:
     elif depth and isinstance(tree, dict):
         for item in tree.values():
             yield from tensors_in(item, depth - 1)
+
+
+def leaf_names(names: Iterable[str], trees: Iterable[Any]) -> Iterator[str]:
+    """A name for every tensor in trees of these names, in the order of ``tensors_in``.
+
+    >>> list(leaf_names(["x", "state"], [torch.ones(2), {"h": [torch.ones(1), 3]}]))
+    ['x', "state['h'][0]"]
+    """
+    for name, item in zip(names, trees, strict=True):
+        if isinstance(item, Tensor):
+            yield name
+        elif isinstance(item, dict):
+            yield from leaf_names((f"{name}[{key!r}]" for key in item), item.values())
+        elif isinstance(item, (list, tuple)):
+            yield from leaf_names((f"{name}[{number}]" for number in range(len(item))), item)
 
 
 def map_tensors(tree: Any, change: Callable[[Tensor], Any], depth: int = 4) -> Any:

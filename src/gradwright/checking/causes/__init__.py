@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 
 from gradwright.checking.causes.base import FORMULA, Cause, Fit
 from gradwright.checking.causes.case import Case
 from gradwright.checking.trial import TimeUp
+from gradwright.ground.discovery import defined_in
 
 __all__ = ["FORMULA", "Case", "Cause", "Fit", "all_fits", "fit"]
 
@@ -16,12 +15,7 @@ __all__ = ["FORMULA", "Case", "Cause", "Fit", "all_fits", "fit"]
 @functools.cache
 def all_fits() -> tuple[Fit, ...]:
     """Every explanation, in order of simplicity."""
-    found = []
-    for module in pkgutil.iter_modules(__path__):
-        one = getattr(importlib.import_module(f"{__name__}.{module.name}"), "FIT", None)
-        if isinstance(one, Fit):
-            found.append(one)
-    return tuple(sorted(found, key=lambda one: one.order))
+    return tuple(sorted(defined_in(__name__, "FIT", Fit), key=lambda one: one.order))
 
 
 def fit(case: Case) -> Cause:

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from torch import Tensor
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
+from gradwright.ground.graphs import graph_of
 
 _SAMPLE = 4  # leaves that are looked at
 _ELEMENTS = 64  # of each, to see whether it moved: a write through `.data` leaves the version as it was
@@ -107,17 +107,10 @@ class HandUpdateWatch:
 
 def _leaves_of(root: Tensor) -> Iterator[Tensor]:
     """The leaves of a graph, nearest first."""
-    front: list[Any] = [root.grad_fn]
-    known: set[Any] = set()
-    while front and len(known) < _NODES:
-        node = front.pop(0)
-        if node is None or node in known:
-            continue
-        known.add(node)
+    for node in graph_of([root], most=_NODES):
         variable = getattr(node, "variable", None)
         if isinstance(variable, Tensor) and variable.layout is torch.strided:
             yield variable
-        front += [following for following, _ in node.next_functions]
 
 
 def _some_of(leaf: Tensor) -> Tensor:

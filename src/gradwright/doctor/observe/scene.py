@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradwright.doctor.observe.spots import Spot, spots, text_of, walk
 from gradwright.doctor.session.place import Location
+from gradwright.ground.graphs import graph_of
 
 _TORCH = ("torch.autograd", "torch._tensor")
 _MOST_NODES = 50_000  # of a graph that is walked
@@ -130,17 +131,12 @@ class Scene:
 
 def reached(outputs: tuple[Tensor, ...]) -> dict[int, object]:
     """The graph's nodes and leaves that the outputs depend on, by id, themselves kept so that no id is given twice."""
-    waiting = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None]
     seen: dict[int, object] = {}
     leaves: dict[int, object] = {id(tensor): tensor for tensor in outputs if tensor.grad_fn is None}
-    while waiting and len(seen) < _MOST_NODES:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
+    for node in graph_of(outputs, most=_MOST_NODES):
         seen[id(node)] = node
         if (leaf := getattr(node, "variable", None)) is not None:
             leaves[id(leaf)] = leaf
-        waiting.extend(before for before, _ in node.next_functions if before is not None)
     return seen | leaves
 
 

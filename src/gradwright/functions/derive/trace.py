@@ -21,6 +21,7 @@ from gradwright.functions.derive.naming import Locals, Outside
 from gradwright.functions.derive.reading import Mutation, Reader
 from gradwright.functions.derive.refuse import not_traceable, refusal, users_line, writes_to_input
 from gradwright.functions.derive.standins import Symbols, quiet, roots_of_sizes, stand_ins
+from gradwright.ground.graphs import graph_of
 
 aten = torch.ops.aten
 
@@ -203,18 +204,8 @@ def _word(node: Any) -> str:
 
 def custom_functions(outputs: Sequence[torch.Tensor]) -> tuple[str, ...]:
     """The names of the ``autograd.Function`` classes that the outputs come through."""
-    found: dict[str, None] = {}
-    seen: set[Any] = set()
-    waiting: list[Any] = [output.grad_fn for output in outputs]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
-            found[type(node).__name__.removesuffix("Backward")] = None
-        waiting += [following for following, _ in node.next_functions]
-    return tuple(found)
+    nodes = (node for node in graph_of(outputs) if isinstance(node, torch.autograd.function.BackwardCFunction))
+    return tuple(dict.fromkeys(type(node).__name__.removesuffix("Backward") for node in nodes))
 
 
 def _read(traced: Any, names: Sequence[str], seen: dict[str, Any]) -> tuple[Graph, dict[str, torch.Tensor]]:

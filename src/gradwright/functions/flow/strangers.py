@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from gradwright.errors import UsageError
+from gradwright.ground.graphs import graph_of
 from gradwright.ground.outside import named_outside
 
 
@@ -64,18 +65,10 @@ def leaf_of(tensor: Tensor) -> Tensor:
 def has_other_roots(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
     """Do the outputs' derivatives lead to any other leaf, or have they a tangent, which no leaf has?"""
     known = {id(leaf) for leaf in leaves}
-    waiting = [output.grad_fn for output in outputs]
-    met = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        if node is None:
-            continue
+    for node in graph_of(outputs):
         root = getattr(node, "variable", None)
         if isinstance(root, Tensor) and id(root) not in known:
             return True
-        fresh = {following for following, _ in node.next_functions} - met
-        met |= fresh
-        waiting += fresh
     return any(forward_level() and forward_ad.unpack_dual(output).tangent is not None for output in outputs)  # type: ignore[no-untyped-call]  # torch has no types here
 
 

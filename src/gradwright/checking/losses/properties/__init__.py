@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 
 from gradwright.checking.losses.properties.base import Property
+from gradwright.ground.discovery import defined_in
 
 __all__ = ["Property", "all_properties"]
 
@@ -14,9 +13,4 @@ __all__ = ["Property", "all_properties"]
 @functools.cache
 def all_properties() -> tuple[Property, ...]:
     """Every property, in the order of ``Property.number``: roots before what follows from them."""
-    found = []
-    for module in pkgutil.iter_modules(__path__):
-        held = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PROPERTY", None)
-        if isinstance(held, Property):
-            found.append(held)
-    return tuple(sorted(found, key=lambda held: held.number))
+    return tuple(sorted(defined_in(__name__, "PROPERTY", Property), key=lambda held: held.number))

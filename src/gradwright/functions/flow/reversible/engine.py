@@ -21,6 +21,7 @@ Source: Gomez, Ren, Urtasun, Grosse 2017, The Reversible Residual Network (arXiv
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from gradwright.functions.flow.reversible.passage import Passage, Plan, Visit
 from gradwright.functions.flow.reversible.reconstruction import Comparison
 from gradwright.functions.flow.reversible.replay import drawn_from, exclusive, replaced
 from gradwright.functions.flow.reversible.step import Step
+from gradwright.ground.graphs import graph_of
 
 _ACCUMULATE: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]  # torch has no types here
 
@@ -170,22 +172,14 @@ def _require_same_modes(visit: Visit) -> None:
 
 def _require_known(step: Step, terms: Sequence[Tensor], inlets: Sequence[Tensor]) -> None:
     """Raises: UsageError, if the terms hang on a leaf that autograd is not asked about: its gradient would be lost."""
-    seen = {inlet.grad_fn for inlet in inlets}
     asked = {id(inlet) for inlet in inlets}
-    strangers = [term for term in terms if term.requires_grad and term.grad_fn is None and id(term) not in asked]
-    todo: list[Any] = [term.grad_fn for term in terms]
-    while todo and not strangers:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, _ACCUMULATE):
-            strangers += [node.variable] if id(node.variable) not in asked else []
-        else:
-            todo.extend(following for following, _ in node.next_functions)
-    if strangers:
+    alone = (term for term in terms if term.requires_grad and term.grad_fn is None)
+    nodes = graph_of(terms, apart={inlet.grad_fn for inlet in inlets})
+    leaves = itertools.chain(alone, (node.variable for node in nodes if isinstance(node, _ACCUMULATE)))
+    stranger = next((leaf for leaf in leaves if id(leaf) not in asked), None)
+    if stranger is not None:
         raise UsageError(
-            f"{step.name} uses a tensor {list(strangers[0].shape)} that requires a gradient and is neither its input "
+            f"{step.name} uses a tensor {list(stranger.shape)} that requires a gradient and is neither its input "
             "nor one of its parameters.\n"
             "  why    the backward asks for the gradients of inputs and parameters; this one would be lost\n"
             f"  do     make {step.name} a module that holds it as a parameter, carry it along inside x1 or x2, "

@@ -1,0 +1,33 @@
+"""The graph that autograd recorded behind a tensor."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+
+def graph_of(outputs: Iterable[Tensor], *, most: int | None = None, apart: Collection[Any] = ()) -> Iterator[Any]:
+    """Every node of the graph behind ``outputs``, each once, nearest first.
+
+    ``most``: how many nodes at the most. ``apart``: nodes that are left out, with what only they lead to.
+    Cost: a walk over what is asked for, and no further.
+
+    >>> import torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> [node.name() for node in graph_of([(x * 2).sum()])]
+    ['SumBackward0', 'MulBackward0', 'torch::autograd::AccumulateGrad']
+    """
+    waiting: deque[Any] = deque(output.grad_fn for output in outputs)
+    seen: set[Any] = {None, *apart}
+    left = most
+    while waiting and left != 0:
+        node = waiting.popleft()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        left = None if left is None else left - 1
+        waiting += [following for following, _ in node.next_functions]
