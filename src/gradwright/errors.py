@@ -3,6 +3,9 @@
 ::
 
     GradwrightError
+    ├── DerivativeError     derivatives of a graph can't be had as asked: freed, changed in place, no way to the target
+    │   ├── CoupledBatch        the samples of the batch are not independent of one another
+    │   └── NoSecondDerivative  a node on the way can't be differentiated twice
     ├── GradientError       a gradient was found wrong, where the caller asked for an exception (also an AssertionError)
     ├── NotConverged        a fixed point, or its backward, was not reached (functions.flow.fixed_point)
     ├── UsageError          the caller asked for something that can't be (wrong option, no such file, no tensor input)
@@ -28,3 +31,15 @@ class UsageError(GradwrightError):
 
 class SessionError(GradwrightError):
     """A session file can't be read."""
+
+
+class DerivativeError(GradwrightError, RuntimeError):
+    """A graph does not give the derivatives that were asked for."""
+
+
+class CoupledBatch(DerivativeError):
+    """Samples of a batch meet, so that one backward for all of them would be wrong."""
+
+
+class NoSecondDerivative(DerivativeError):
+    """A node on the way has no second derivative, and one is needed."""

@@ -1,0 +1,89 @@
+"""What is known of a recorded operation: one rule per kind of node.
+
+A rule is written from the operation's mathematics; a node without one is *unknown*, never assumed harmless.
+Every part but ``batch`` is optional: what a rule does not tell is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from gradwright.derivatives.way import Step
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the batch lies in a tensor: along ``axis``, whose size is ``outer * B * inner``.
+
+    ``outer`` and ``inner`` are 1 for a plain batch axis. A view that merges axes makes them larger: [S, B, E] viewed as
+    [S * B, E] has the batch at axis 0 with ``outer=S``.
+    """
+
+    axis: int
+    outer: int = 1
+    inner: int = 1
+
+    @property
+    def plain(self) -> bool:
+        return self.outer == self.inner == 1
+
+
+@dataclass(frozen=True)
+class Jet:
+    """Directions carried forward along the graph.
+
+    ``first``: [P, *shape], the derivative in each of P directions.
+    ``second``: [*shape], the second derivatives along the directions, summed over them (the collapsed part of a forward
+    Laplacian; Li et al. 2023, "Forward Laplacian", and Dangel et al. 2025, "Collapsing Taylor mode"); None where only
+    first derivatives are asked for, or where they are all zero so far.
+    """
+
+    first: Tensor
+    second: Tensor | None = None
+
+
+#: For a step whose output ``number`` has its batch at ``place``: where the batch lies in each input (only inputs
+#: that lead to the target are asked about). None: that input can't be shown to keep the samples apart.
+Batch: TypeAlias = Callable[[Step, Place, int], Sequence[Place | None]]
+
+#: Jets of the inputs (None for one that does not lead to the target) to the jets of the outputs, by number.
+#: ``order`` is 1 or 2. Saved tensors are read from ``step.node`` as they are: attached where a graph is to be made.
+Push: TypeAlias = Callable[[Step, Sequence[Jet | None], int], Mapping[int, Jet]]
+
+#: Which entries of the target reach which entries of an input, [D, *shape] boolean, to the same of the outputs.
+Spread: TypeAlias = Callable[[Step, Sequence[Tensor | None]], Mapping[int, Tensor]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``batch``: keeps samples apart, and where.  ``push``: derivatives forward.  ``spread``: which entry reaches which.
+
+    ``twice``: the node has a second derivative that autograd records (differentiating its backward is right).
+    """
+
+    batch: Batch
+    push: Push | None = None
+    spread: Spread | None = None
+    twice: bool = True
+
+
+def aligned(step: Step, place: Place, into_shape: torch.Size, number: int = 0) -> Place | None:
+    """Where the batch of an output lies in an input that was broadcast to it; None where it was broadcast over it.
+
+    >>> from types import SimpleNamespace
+    >>> step = SimpleNamespace(shape=lambda number=0: torch.Size([8, 3, 4]))
+    >>> aligned(step, Place(1), torch.Size([3, 4]))
+    Place(axis=0, outer=1, inner=1)
+    >>> aligned(step, Place(0), torch.Size([3, 4])) is None
+    True
+    """
+    shape = step.shape(number)
+    axis = place.axis - len(shape) + len(into_shape)
+    if axis < 0 or into_shape[axis] != shape[place.axis]:
+        return None
+    return Place(axis, place.outer, place.inner)

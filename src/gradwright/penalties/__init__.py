@@ -1,0 +1,1 @@
+"""Penalties on gradients and Jacobians, as torch-style functions."""
