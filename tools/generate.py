@@ -140,6 +140,14 @@ def differences(root: Path) -> list[tuple[Path, str | None]]:
     return found
 
 
+def _first_difference(there: str, made: str) -> str:
+    """The first words that differ, with those around them: a difference that comes and goes can be read in a log."""
+    old, new = _without_times(there), _without_times(made)
+    place = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    around = slice(max(0, place - 8), place + 12)
+    return f"  there  {' '.join(old[around])}\n  made   {' '.join(new[around])}"
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if anything differs")
@@ -149,6 +157,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         name = path.relative_to(root).as_posix()
         if check:
             print(f"{name}: {'stale, nothing makes it any more' if text is None else 'not what would be made now'}")
+            if text is not None and path.is_file():
+                print(_first_difference(path.read_text(), text))
         elif text is None:
             path.unlink()
             print(f"removed {name}")

@@ -55,6 +55,10 @@ Batch: TypeAlias = Callable[[Step, Place, int], Sequence[Place | None]]
 #: ``order`` is 1 or 2. Saved tensors are read from ``step.node`` as they are: attached where a graph is to be made.
 Push: TypeAlias = Callable[[Step, Sequence[Jet | None], int], Mapping[int, Jet]]
 
+#: Whether this very step can be pushed to that order (1 or 2): asked before anything is computed, so that a way with one
+#: step that can't is not begun.  It reads shapes and saved scalars of the node, no tensor.
+Pushes: TypeAlias = Callable[[Step, int], bool]
+
 #: Which entries of the target reach which entries of an input, [D, *shape] boolean, to the same of the outputs.
 Spread: TypeAlias = Callable[[Step, Sequence[Tensor | None]], Mapping[int, Tensor]]
 
@@ -64,12 +68,22 @@ class Rule:
     """``batch``: keeps samples apart, and where.  ``push``: derivatives forward.  ``spread``: which entry reaches which.
 
     ``twice``: the node has a second derivative that autograd records (differentiating its backward is right).
+    ``pushes``: which of the kind's steps ``push`` can take; without it, all of them, to order 2.
     """
 
     batch: Batch
     push: Push | None = None
     spread: Spread | None = None
     twice: bool = True
+    pushes: Pushes | None = None
+
+    def can_push(self, step: Step, order: int) -> bool:
+        """Whether ``push`` carries this step's jets to that order.  Ask here: it counts in whether there is a push.
+
+        >>> Rule(lambda step, place, number: []).can_push(None, 1)
+        False
+        """
+        return self.push is not None and (self.pushes is None or self.pushes(step, order))
 
 
 def aligned(step: Step, place: Place, into_shape: torch.Size, number: int = 0) -> Place | None:
