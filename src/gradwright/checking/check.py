@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,9 +13,8 @@ from gradwright.checking.checks import Check, all_checks
 from gradwright.checking.counterexample import counterexample
 from gradwright.checking.oracles.formula import Misfit
 from gradwright.checking.problem import Problem, pose
-from gradwright.checking.report import CheckReport, Done, Finding, Given, Level, NotChecked, in_order
+from gradwright.checking.report import CheckReport, Done, Finding, Gathered, Given, Level, NotChecked, in_order
 from gradwright.checking.trial import NotJudgeable, TimeUp
-from gradwright.checking.verdict import InputVerdict
 from gradwright.ground.threads import at_most
 from gradwright.ground.watchdog import under_watchdog
 
@@ -92,17 +90,6 @@ def check(
         seconds=time.monotonic() - started,
         shrink=lambda: counterexample(problem, inputs, findings),
     )
-
-
-@dataclass
-class Gathered:
-    """What is known so far: kept here, so that an interruption loses nothing."""
-
-    verdicts: list[InputVerdict] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    not_checked: list[NotChecked] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
-    misfit: Misfit | None = None
 
 
 def examine(problem: Problem, seconds: float, *, without: Container[str] = ()) -> Gathered:

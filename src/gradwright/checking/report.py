@@ -84,6 +84,17 @@ class Given:
     value: str = ""
 
 
+@dataclass
+class Gathered:
+    """What is known so far: kept here, so that an interruption loses nothing."""
+
+    verdicts: list[InputVerdict] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    not_checked: list[NotChecked] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    misfit: Exception | None = None  # the subject is not a function of its inputs as the check must ask it
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
     """What ``gw.check`` found. Printed, it is text; in a notebook, a table.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import torch
@@ -17,9 +16,8 @@ from gradwright.checking.losses.made_up import completed
 from gradwright.checking.losses.properties import Property, all_properties
 from gradwright.checking.losses.recognise import Recognised, recognise, recognise_given
 from gradwright.checking.losses.script import script
-from gradwright.checking.report import CheckReport, Done, Finding, Level, NotChecked
+from gradwright.checking.report import CheckReport, Done, Finding, Gathered, Level, NotChecked
 from gradwright.checking.trial import NotJudgeable, TimeUp
-from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
 from gradwright.ground.watchdog import under_watchdog
 
@@ -101,7 +99,7 @@ def check_loss(
     called = Loss(loss, mask=mask, seed=seed, deadline=started + seconds)
     if ignore_index is not None:
         called.ignore_index = ignore_index
-    gathered = _Gathered()
+    gathered = Gathered()
     with called.quiet():
         recognised = _posed(called, prediction, target, args, known, seconds)
     case = Case(
@@ -214,17 +212,7 @@ def _merged(lines: list[NotChecked]) -> tuple[NotChecked, ...]:
     return tuple(NotChecked(", ".join(dict.fromkeys(what)), why) for why, what in by_reason.items())
 
 
-@dataclass
-class _Gathered:
-    """What is known so far: kept here, so that an interruption loses nothing."""
-
-    verdicts: list[InputVerdict] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    not_checked: list[NotChecked] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
-
-
-def _examine(case: Case, gathered: _Gathered) -> None:
+def _examine(case: Case, gathered: Gathered) -> None:
     asked = [held for held in all_properties() if held.runs_at(case.level)]
     if case.kind == "other":
         left = ", ".join(held.title for held in asked if held.of_kinds)
@@ -241,12 +229,12 @@ def _examine(case: Case, gathered: _Gathered) -> None:
             _run(held, case, gathered)
 
 
-def _watched(held: Property, case: Case, gathered: _Gathered) -> None:
+def _watched(held: Property, case: Case, gathered: Gathered) -> None:
     with case.loss.quiet():
         _run(held, case, gathered)
 
 
-def _run(held: Property, case: Case, gathered: _Gathered) -> None:
+def _run(held: Property, case: Case, gathered: Gathered) -> None:
     started, calls = time.monotonic(), case.loss.calls
     try:
         for answer in held.run(case):

@@ -13,6 +13,7 @@ import torch
 
 from gradwright.checking.context import is_function
 from gradwright.ground.masks import Masks, mismatched_masks
+from gradwright.ground.syntax import dotted_names
 
 
 def masks_of(inner: Any) -> Iterator[Masks]:
@@ -47,17 +48,15 @@ class _Names:
         self.scope = function.__globals__
 
     def dotted(self, node: ast.AST) -> str:
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
+        names = dotted_names(node)
+        if not names:
             return ""
-        bound = self.scope.get(node.id)
+        root, *rest = names
+        bound = self.scope.get(root)
         if isinstance(bound, types.ModuleType):
             first = bound.__name__
         elif callable(bound) and str(getattr(bound, "__module__", "")).startswith("torch"):
-            first = f"torch.{node.id}"
+            first = f"torch.{root}"
         else:
-            first = node.id
-        return ".".join([first, *reversed(parts)])
+            first = root
+        return ".".join([first, *rest])

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from gradwright.checking.check import Gathered, examine
+from gradwright.checking.check import examine
 from gradwright.checking.context import input_names
 from gradwright.checking.problem import Problem
+from gradwright.checking.report import Gathered
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.session.facts import Fact, Flaw

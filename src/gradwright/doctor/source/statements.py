@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gradwright.ground.syntax import dotted_names
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -104,13 +106,8 @@ class Origins:
 
     def dotted(self, node: ast.AST) -> str:
         """``torch.autograd.grad`` for whatever the file calls it; "" for what is no dotted name."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        return ".".join([self.names.get(node.id, node.id), *reversed(parts)])
+        names = dotted_names(node)
+        return ".".join([self.names.get(names[0], names[0]), *names[1:]]) if names else ""
 
 
 _FUNCTION = {"torch.autograd.Function", "torch.autograd.function.Function", "autograd.Function", "Function"}
