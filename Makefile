@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 
-.PHONY: help demo test lint types contracts pytest test-peers bench goldens generate clean
+.PHONY: help demo test lint types contracts pytest test-peers bench gpu-wheels test-gpu bench-gpu goldens generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -40,13 +40,13 @@ $(PEERS_READY): $(READY) tests/real/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
 	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 		> $$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/real/requirements.txt
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/real/requirements.txt
 	@touch $@
 
 test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torchsde, kornia, ...)
 	$(PEERS)/bin/python -m pytest -m peers tests
 
-bench: $(READY) ## speed and memory, results under benchmarks/results
+bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py
 	$(BIN)/python benchmarks/how_long_does_the_doctor_take.py
 	$(BIN)/python benchmarks/how_long_does_a_check_take.py
@@ -60,7 +60,33 @@ bench: $(READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/is_a_derived_backward_as_good_as_autograd.py
 	$(BIN)/python benchmarks/does_memory_stay_flat_with_depth.py
 	$(BIN)/python benchmarks/what_does_a_tap_cost.py
+	$(PEERS)/bin/python benchmarks/which_batch_jacobian_is_fastest.py
+	$(BIN)/python benchmarks/how_fast_is_the_batched_penalty.py
+	$(BIN)/python benchmarks/how_fast_is_a_laplacian.py
+	$(PEERS)/bin/python benchmarks/how_fast_is_a_coloured_jacobian.py
+	$(PEERS)/bin/python benchmarks/how_fast_are_per_sample_gradients.py
+	$(PEERS)/bin/python benchmarks/how_fast_is_a_training_step_with_derivatives.py
 	$(BIN)/python benchmarks/table.py
+
+# On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.
+WHEELS := .whl
+SITE := /tmp/gradwright-site
+NEEDED := click|expecttest|hypothesis|iniconfig|jinja2|libcst|markdown-it-py|markupsafe|mdurl|packaging|pluggy|pygments|pytest|pytest-xdist|execnet|pyyaml|rich|sortedcontainers
+ON_GPU := PYTHONPATH=src:$(SITE) python3
+
+gpu-wheels: $(READY) ## fetch what has to travel to a machine with an accelerator (Python 3.12, no network)
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+		$(foreach glibc,2_17 2_24 2_27 2_28 2_31 2_34,--platform manylinux_$(glibc)_x86_64) --platform manylinux2014_x86_64 \
+		--dest $(WHEELS) $$(grep -iE '^($(NEEDED))==' requirements/lock.txt | sed 's/ *#.*//')
+
+$(SITE):
+	python3 -m pip install --quiet --no-index --no-deps --no-compile --target $@ $(WHEELS)/*.whl
+
+test-gpu: $(SITE) ## the tests marked gpu, with that machine's own torch
+	$(ON_GPU) -m pytest -m gpu tests
+
+bench-gpu: $(SITE) ## the benchmarks that have a device, results under benchmarks/results
+	for question in $$(grep -l -- '"--device"' benchmarks/*.py); do $(ON_GPU) $$question --device cuda || exit 1; done
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant
 	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not peers" -k golden

@@ -22,6 +22,8 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'gradwright' has no attribute {name!r}")
+    if _HOME[name] == __name__:  # a room that is used by its name: gw.penalties
+        return importlib.import_module(f"{__name__}.{name}")
     value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
     return value
 

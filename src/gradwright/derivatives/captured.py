@@ -12,6 +12,13 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from gradwright.errors import UsageError
 from gradwright.ground.tensors import tensors_in
 
+_handles = 0
+
+
+def own_handles() -> int:
+    """How many hooks ``capture`` registered so far: they watch modules, and can't touch a cotangent."""
+    return _handles
+
 
 class Captured:
     """What a module put out while it was watched: the point of the graph, not the value.
@@ -69,8 +76,10 @@ def capture(module: nn.Module) -> Iterator[Captured]:
     >>> torch.autograd.grad(y.sum(), z.edge)[0].shape
     torch.Size([5, 4])
     """
+    global _handles
     captured = Captured(module)
     handle = module.register_forward_hook(captured._keep)
+    _handles += 1
     try:
         yield captured
     finally:

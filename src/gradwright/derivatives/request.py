@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.target import Target, Wrt, read_target, short_name
+from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.target import Target, Wrt, read_target, require_ordinary, short_name
 from gradwright.derivatives.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
 
@@ -65,6 +66,12 @@ def read_request(output: Tensor, wrt: Wrt, batch_dim: BatchDim, create_graph: bo
     """Read and judge the arguments.  Raises: UsageError, DerivativeError, each saying what to do."""
     if not isinstance(output, Tensor):
         raise UsageError(f"y is a {type(output).__name__}: give the tensor whose derivatives are wanted")
+    require_ordinary(output, "y")
+    if create_graph and torch.is_inference_mode_enabled():
+        raise UsageError(
+            "create_graph=True under torch.inference_mode(), which records nothing, so the result could not be "
+            "differentiated: leave the inference mode for this call"
+        )
     if output.ndim == 0:
         raise UsageError(
             "y is a scalar, so it has no batch axis: give the values per sample, before the sum or mean over the batch "
@@ -79,21 +86,44 @@ def read_request(output: Tensor, wrt: Wrt, batch_dim: BatchDim, create_graph: bo
             f"{rows} along axis {target_axis} of {list(target.shape)}: "
             + (
                 "its one row is shared by all samples; expand it before it is used (z = z.expand(B, ...))"
-                if rows == 1
+                if rows == 1 and target_axis == 0
                 else "say where each has its batch with batch_dim=(axis of y, axis of wrt), or (axis of y, None) for a "
                 "wrt that all samples share"
             )
         )
     if output_axis:
-        output = output.movedim(output_axis, 0)
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode, this view is of the graph
+            output = output.movedim(output_axis, 0)
+    return Request(output, target, target_axis, require_way(output, target), create_graph)
+
+
+def require_way(output: Tensor, target: Target) -> Way:
+    """The steps between.  Raises: DerivativeError where there is no way, or one with a step that has no derivative."""
     way = find_way(output, target)
     if not way.found:
         raise DerivativeError(_why_no_way(output, target))
-    return Request(output, target, target_axis, way, create_graph)
+    if way.names & _WITHOUT_DERIVATIVE.keys():
+        step = next(step for step in way.steps if step.name in _WITHOUT_DERIVATIVE)
+        raise DerivativeError(
+            f"an operation between y ({list(output.shape)}) and {target.describe()} has no derivative: autograd "
+            f"recorded {step.name} for it, {_WITHOUT_DERIVATIVE[step.name]}. Its result has the shape "
+            f"{list(step.shape())}; {line_of(step.node) or HOW_TO_LEARN_LINES}. Register its gradient "
+            "(torch.library.register_autograd), give it by gw.custom_gradient, or write it in other operations"
+        )
+    return way
+
+
+#: Nodes that stand for an operation nobody gave a gradient for, and what they do.
+_WITHOUT_DERIVATIVE = {
+    "WarnNotImplemented": "which warns and passes no gradient on, as if it were zero",
+    "NotImplemented": "which raises when it is reached",
+}
 
 
 def _axes(output: Tensor, target: Target, batch_dim: BatchDim) -> tuple[int, int | None]:
     given = batch_dim if isinstance(batch_dim, tuple) else (batch_dim, None if target.unbatched else batch_dim)
+    if len(given) != 2 or type(given[0]) is not int or not (given[1] is None or type(given[1]) is int):
+        raise UsageError(f"batch_dim={batch_dim!r}: give one axis, or (axis of y, axis of wrt or None)")
     for name, axis, dims in (("y", given[0], output.ndim), ("wrt", given[1], len(target.shape))):
         if axis is not None and not -dims <= axis < dims:
             raise UsageError(
@@ -106,18 +136,48 @@ def _axes(output: Tensor, target: Target, batch_dim: BatchDim) -> tuple[int, int
 
 def _why_no_way(output: Tensor, target: Target) -> str:
     if not output.requires_grad:
+        if not (output.is_floating_point() or output.is_complex()):
+            return f"y has the dtype {output.dtype}: only floating point and complex values have derivatives"
         return (
             f"y ({list(output.shape)}) belongs to no graph: it was computed under torch.no_grad() or "
             "torch.inference_mode(), or detached, or nothing it was computed from requires gradients"
         )
-    told = f"no way leads from y ({list(output.shape)}, {short_name(output.grad_fn)}) back to {target.describe()}: "
+    made_by = "a leaf" if output.grad_fn is None else short_name(output.grad_fn)
+    told = f"no way leads from y ({list(output.shape)}, {made_by}) back to {target.describe()}: "
+    beside = _made_beside(output, target)
     if target.tensor is not None and target.tensor._version > 0:
+        told += (
+            f"it has been changed in place ({target.tensor._version} times), so the tensor may stand for a newer value "
+            "than y was computed from; keep that point of the graph with gw.capture(module) or "
+            "torch.autograd.graph.get_gradient_edge(z) before the change. Or "
+        )
+    if beside is not None:
         return told + (
-            f"it has been changed in place ({target.tensor._version} times), so the tensor stands for its newest "
-            "value; if y was computed from an older one, keep that point of the graph with gw.capture(module) or "
-            "torch.autograd.graph.get_gradient_edge(z) before the change"
+            f"wrt was itself made, by {short_name(target.node)}, from a value that y depends on "
+            f"({short_name(beside)}), and y was not computed from what was made (a view or a copy taken beside). "
+            "Differentiate with respect to that value, or compute y from wrt"
         )
     return told + (
-        "y was computed from another tensor (the value before a view or a copy of it, an earlier forward, a detached "
-        "or re-wrapped one). Differentiate with respect to the very tensor that y's computation used"
+        "y was computed from another tensor (an earlier forward, a detached or re-wrapped one). Differentiate with "
+        "respect to the very tensor that y's computation used"
     )
+
+
+def _made_beside(output: Tensor, target: Target) -> Any:
+    """The node of the value nearest to ``wrt`` that both it and y were made from; None where there is none."""
+    behind: set[Any] = set()
+    waiting: list[Any] = [output.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in behind:
+            behind.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    waiting, seen = [target.node], {None}
+    while waiting:
+        node = waiting.pop(0)
+        if node in behind:
+            return node
+        following = [one for one, _ in node.next_functions if one not in seen]
+        seen.update(following)
+        waiting += following
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,8 @@ from torch import Tensor
 from gradwright.derivatives.target import Target, short_name
 
 
-@dataclass(frozen=True)
+# A way is walked at every call, so these two are made quickly: fields go straight into __dict__.
+@dataclass(frozen=True, init=False)
 class Into:
     """One input of a recorded operation.
 
@@ -24,7 +24,11 @@ class Into:
     number: int
     leads: bool
 
-    @property
+    def __init__(self, node: Any, number: int, leads: bool) -> None:
+        fields = self.__dict__
+        fields["node"], fields["number"], fields["leads"] = node, number, leads
+
+    @cached_property
     def shape(self) -> torch.Size:
         """Shape of the input.  Only of inputs that belong to the graph."""
         return torch.Size(self.node._input_metadata[self.number].shape)
@@ -34,25 +38,34 @@ class Into:
         return self.node, self.number
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Step:
     """One recorded operation on the way: the node, and its inputs in the order of ``next_functions``."""
 
     node: Any
     inputs: tuple[Into, ...]
 
+    def __init__(self, node: Any, inputs: tuple[Into, ...]) -> None:
+        fields = self.__dict__
+        fields["node"], fields["inputs"] = node, inputs
+
     @cached_property
     def name(self) -> str:
         return short_name(self.node)
 
+    @cached_property
+    def shapes(self) -> tuple[torch.Size, ...]:
+        """Shapes of all that the operation put out; empty for an output that is no tensor."""
+        return tuple(torch.Size(() if seen is None else seen.shape) for seen in self.node._input_metadata)
+
     def shape(self, number: int = 0) -> torch.Size:
         """Shape of what the operation put out."""
-        return torch.Size(self.node._input_metadata[number].shape)
+        return self.shapes[number]
 
-    @property
-    def leading(self) -> Iterator[tuple[int, Into]]:
+    @cached_property
+    def leading(self) -> tuple[tuple[int, Into], ...]:
         """The inputs behind which the target lies, with their places."""
-        return ((place, into) for place, into in enumerate(self.inputs) if into.leads)
+        return tuple((place, into) for place, into in enumerate(self.inputs) if into.leads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +82,17 @@ class Way:
     found: bool
     names: frozenset[str] = field(default=frozenset())
 
+    @cached_property
+    def coarsest(self) -> torch.dtype:
+        """The real dtype of the lowest precision on the way, and thus of what comes out of it."""
+        met = {self.output.dtype, self.target.dtype}
+        met |= {seen.dtype for step in self.steps for seen in step.node._input_metadata if seen is not None}
+        return max((dtype.to_real() for dtype in met if dtype.is_floating_point or dtype.is_complex), key=_eps)
+
+
+def _eps(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
+
 
 def find_way(output: Tensor, target: Target) -> Way:
     """The steps between; cost: a walk over the graph behind ``output``, a microsecond or two a node."""
@@ -81,20 +105,24 @@ def find_way(output: Tensor, target: Target) -> Way:
         return Way(output, target, (), True)
     leads: dict[Any, bool] = {None: False, goal[0]: False}
     after: list[Step] = []
-    waiting: list[tuple[Any, bool]] = [(start, False)]
+    waiting: list[tuple[Any, Any]] = [(start, None)]  # a node, and what it was computed from once that is known
     while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            inputs = tuple(
-                Into(following, number, (following, number) == goal or leads[following])
-                for following, number in node.next_functions
-            )
-            leads[node] = any(into.leads for into in inputs)
-            if leads[node]:
-                after.append(Step(node, inputs))
+        node, known = waiting.pop()
+        if known is not None:
+            inputs = []
+            reached = False
+            for following, number in known:
+                behind = leads[following] or (following is goal[0] and number == goal[1])
+                reached = reached or behind
+                inputs.append(Into(following, number, behind))
+            if reached:
+                leads[node] = True
+                after.append(Step(node, tuple(inputs)))
         elif node not in leads:
             leads[node] = False  # until its inputs are known; a graph has no cycles
-            waiting.append((node, True))
-            waiting += [(following, False) for following, _ in node.next_functions if following not in leads]
-    steps = tuple(reversed(after))
-    return Way(output, target, steps, leads.get(start, False), frozenset(step.name for step in steps))
+            known = node.next_functions
+            if known:
+                waiting.append((node, known))
+                waiting += [(following, None) for following, _ in known if following not in leads]
+    after.reverse()
+    return Way(output, target, tuple(after), leads.get(start, False), frozenset(step.name for step in after))

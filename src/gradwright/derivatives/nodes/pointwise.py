@@ -1,48 +1,124 @@
-"""One number in, one number out: tanh, exp, relu, ..."""
+"""One number in, one number out, smooth: tanh, exp, log, sin, x ** 3, ...
+
+Slopes are those of the node's own backward; curvatures are written from the saved input x or result y and the slope s.
+All of them are holomorphic where they take complex numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
-from gradwright.derivatives.nodes.rule import Jet, Place, Rule, aligned
-from gradwright.derivatives.way import Step
+from gradwright.derivatives.nodes.elementwise import (
+    by_backward,
+    elementwise,
+    joined,
+    one_field,
+    piecewise_constant,
+    same_place,
+)
+from gradwright.derivatives.nodes.rule import Rule
 
-#: From a step: the first derivative, and a function that gives the second (None: it is zero everywhere).
-Slopes: TypeAlias = Callable[[Step], tuple[Tensor, Callable[[], Tensor] | None]]
-
-
-def same_place(step: Step, place: Place, number: int) -> Sequence[Place | None]:
-    return [aligned(step, place, into.shape, number) if into.leads else None for into in step.inputs]
-
-
-def pointwise(slopes: Slopes) -> Rule:
-    """The rule of y = f(x), entry by entry: y' = f'(x) x', y'' = f'(x) x'' + f''(x) x' x', summed over directions."""
-
-    def push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
-        (jet,) = (jet for jet in jets if jet is not None)
-        slope, curvature = slopes(step)
-        second = None if jet.second is None else slope * jet.second
-        if order == 2 and curvature is not None:
-            bent = curvature() * jet.first.square().sum(0)
-            second = bent if second is None else second + bent
-        return {0: Jet(slope * jet.first, second)}
-
-    def spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
-        (into,) = (into for into in reach if into is not None)
-        return {0: into}
-
-    return Rule(same_place, push, spread)
+#: f'' from the node (for what it saved) and the slope f'.
+Curvature: TypeAlias = Callable[[Any, Tensor], Tensor]
 
 
-def _tanh(step: Step) -> tuple[Tensor, Callable[[], Tensor]]:
-    y = step.node._saved_result
-    slope = 1 - y.square()
-    return slope, lambda: -2 * y * slope
+def pointwise(curvature: Curvature) -> Rule:
+    """The rule of y = f(x), entry by entry."""
+    return elementwise(
+        by_backward,
+        lambda step, slope: lambda i, j: curvature(step.node, torch.as_tensor(slope(0))),
+        pushes=one_field,
+    )
 
+
+def of_input(curvature: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    """For nodes that save their input: f'' of (x, f')."""
+    return pointwise(lambda node, slope: curvature(node._saved_self, slope))
+
+
+def of_result(curvature: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    """For nodes that save their result: f'' of (y, f')."""
+    return pointwise(lambda node, slope: curvature(node._saved_result, slope))
+
+
+def _power(node: Any, slope: Tensor) -> Tensor:
+    # x ** e with a number e; for e = 0 and 1 the second derivative is 0, also where x ** (e - 2) is not finite
+    x: Tensor = node._saved_self
+    exponent = node._saved_exponent
+    if exponent in (0, 1):
+        return torch.zeros_like(slope)
+    if exponent == 2:
+        return torch.full_like(slope, 2)
+    bent: Tensor = exponent * (exponent - 1) * x.pow(exponent - 2)
+    return bent
+
+
+def _exponential(node: Any, slope: Tensor) -> Tensor:
+    # b ** x with a number b: f'' = ln(b) f'
+    return slope * torch.as_tensor(node._saved_self, dtype=slope.dtype, device=slope.device).log()
+
+
+def _polygamma(node: Any, slope: Tensor) -> Tensor:
+    return torch.polygamma(node._saved_n + 2, node._saved_self)
+
+
+def _xlogy(node: Any, slope: Tensor) -> Tensor:
+    under: Tensor = node._saved_other
+    return -slope / under
+
+
+LINEAR = elementwise(piecewise_constant)
 
 RULES = {
-    "TanhBackward0": pointwise(_tanh),
+    # y saved
+    "TanhBackward0": of_result(lambda y, slope: -2 * y * slope),
+    "SigmoidBackward0": of_result(lambda y, slope: slope * (1 - 2 * y)),
+    "ExpBackward0": of_result(lambda y, slope: y),
+    "Exp2Backward0": of_result(lambda y, slope: slope * math.log(2)),
+    "Expm1Backward0": of_result(lambda y, slope: slope),
+    "SqrtBackward0": of_result(lambda y, slope: -2 * slope**3),
+    "RsqrtBackward0": of_result(lambda y, slope: 0.75 * y**5),
+    "ReciprocalBackward0": of_result(lambda y, slope: 2 * y**3),
+    "TanBackward0": of_result(lambda y, slope: 2 * y * slope),
+    "SpecialNdtriBackward0": of_result(lambda y, slope: y * slope**2),
+    # x saved
+    "LogBackward0": of_input(lambda x, slope: -(slope**2)),
+    "Log2Backward0": of_input(lambda x, slope: -math.log(2) * slope**2),
+    "Log10Backward0": of_input(lambda x, slope: -math.log(10) * slope**2),
+    "Log1PBackward0": of_input(lambda x, slope: -(slope**2)),
+    "SinBackward0": of_input(lambda x, slope: -x.sin()),
+    "CosBackward0": of_input(lambda x, slope: -x.cos()),
+    "AsinBackward0": of_input(lambda x, slope: x * slope**3),
+    "AcosBackward0": of_input(lambda x, slope: x * slope**3),
+    "AtanBackward0": of_input(lambda x, slope: -2 * x * slope**2),
+    "SinhBackward0": of_input(lambda x, slope: x.sinh()),
+    "CoshBackward0": of_input(lambda x, slope: x.cosh()),
+    "AsinhBackward0": of_input(lambda x, slope: -x * slope**3),
+    "AcoshBackward0": of_input(lambda x, slope: -x * slope**3),
+    "AtanhBackward0": of_input(lambda x, slope: 2 * x * slope**2),
+    "ErfBackward0": of_input(lambda x, slope: -2 * x * slope),
+    "ErfcBackward0": of_input(lambda x, slope: -2 * x * slope),
+    "ErfinvBackward0": of_input(lambda x, slope: 2 * x.erfinv() * slope**2),
+    "LgammaBackward0": of_input(lambda x, slope: torch.polygamma(1, x)),
+    "DigammaBackward0": of_input(lambda x, slope: torch.polygamma(2, x)),
+    "LogitBackward0": of_input(lambda x, slope: (2 * x - 1) * slope**2),
+    "SpecialEntrBackward0": of_input(lambda x, slope: -1 / x),
+    "SpecialErfcxBackward0": pointwise(lambda node, slope: 2 * (node._saved_result + node._saved_self * slope)),
+    "SpecialLogNdtrBackward0": of_input(lambda x, slope: -slope * (x + slope)),
+    "PolygammaBackward0": pointwise(_polygamma),
+    "PowBackward0": pointwise(_power),
+    "PowBackward2": pointwise(_exponential),
+    "XlogyBackward1": pointwise(_xlogy),
+    # linear
+    "NegBackward0": elementwise(lambda step: lambda place: -1),
+    "Deg2RadBackward0": LINEAR,
+    "Rad2DegBackward0": LINEAR,
+    "XlogyBackward2": LINEAR,
+    # twice: torch masks the slope at x = 0 in a way that makes the second derivative there 0, where it is -pi^2 / 3
+    "SincBackward0": Rule(same_place, spread=joined, twice=False),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ from torch import Tensor
 from gradwright.derivatives.way import Step
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where the batch lies in a tensor: along ``axis``, whose size is ``outer * B * inner``.
 
     ``outer`` and ``inner`` are 1 for a plain batch axis. A view that merges axes makes them larger: [S, B, E] viewed as
@@ -55,17 +54,18 @@ Batch: TypeAlias = Callable[[Step, Place, int], Sequence[Place | None]]
 #: ``order`` is 1 or 2. Saved tensors are read from ``step.node`` as they are: attached where a graph is to be made.
 Push: TypeAlias = Callable[[Step, Sequence[Jet | None], int], Mapping[int, Jet]]
 
-#: Whether this very step can be pushed to that order (1 or 2): asked before anything is computed, so that a way with one
-#: step that can't is not begun.  It reads shapes and saved scalars of the node, no tensor.
+#: Whether this very step can be pushed to that order (1 or 2): asked before anything is computed, so that a way with
+#: one step that can't is not begun.  It reads shapes and saved scalars of the node, no tensor.
 Pushes: TypeAlias = Callable[[Step, int], bool]
 
-#: Which entries of the target reach which entries of an input, [D, *shape] boolean, to the same of the outputs.
+#: Which entries of one sample's target reach which entries of an input, [D, *shape] boolean, to the same of the
+#: outputs; an empty mapping where that can't be told.  See NOTE [A pattern is of one sample] in nodes/reach.py.
 Spread: TypeAlias = Callable[[Step, Sequence[Tensor | None]], Mapping[int, Tensor]]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``batch``: keeps samples apart, and where.  ``push``: derivatives forward.  ``spread``: which entry reaches which.
+    """``batch``: keeps samples apart.  ``push``: derivatives forward.  ``spread``: which entry reaches which.
 
     ``twice``: the node has a second derivative that autograd records (differentiating its backward is right).
     ``pushes``: which of the kind's steps ``push`` can take; without it, all of them, to order 2.

@@ -1,0 +1,75 @@
+"""A Jacobian that was made for all samples at once, kept only where it is known to be each sample's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from gradwright.derivatives.coupling import Probe, coupled_error, probe
+from gradwright.derivatives.engine import hooks_ever, hooks_heard
+from gradwright.derivatives.independence import Structure
+from gradwright.derivatives.request import Request
+from gradwright.errors import UsageError
+
+#: What is done about samples that meet: found out, computed exactly, or not looked for.
+Batch: TypeAlias = Literal["auto", "coupled", "assume_independent"]
+
+#: How it is known that a Jacobian holds: no recorded operation lets samples meet; one vjp agreed with it; nobody
+#: looked.
+How: TypeAlias = Literal["proved", "one vjp", "assumed", "one sample"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``blocks``: the Jacobian, B * K * D entries in that order, in any shape.  ``seen``: the probe, where one ran."""
+
+    blocks: Tensor
+    how: How
+    seen: Probe | None
+
+    @property
+    def held(self) -> bool:
+        return self.seen is None or self.seen.held
+
+
+def read_batch(batch: str) -> Batch:
+    """The option, judged.  Raises: UsageError."""
+    if batch in ("auto", "coupled", "assume_independent"):
+        return batch  # type: ignore[return-value]
+    raise UsageError(f'batch={batch!r}: choose "auto", "coupled" or "assume_independent"')
+
+
+def watched(
+    request: Request, structure: Structure, batch: Batch, make: Callable[[], Tensor], *, bypasses: bool = False
+) -> Outcome:
+    """Run ``make`` and find out whether what it made is the Jacobian.
+
+    ``make``: the Jacobian of ``request`` by backwards or forwards that all samples share.
+    ``bypasses``: it does not run autograd's engine over the whole way (it reads saved tensors), so hooks don't speak;
+    then it is believed only where no hook was ever registered in this process, or one vjp agrees.
+    Cost beside ``make``: nothing where the structure proves it and no hook spoke, otherwise one vjp.
+    """
+    with hooks_heard(request.target) as heard:
+        blocks = make()
+    silent = hooks_ever() == 0 or not (bypasses or heard.python or heard.unknown)
+    if not bypasses and request.samples <= 1:
+        return Outcome(blocks, "one sample", None)
+    if silent and structure.proved:
+        return Outcome(blocks, "proved", None)
+    if batch == "assume_independent" and (silent or not bypasses):
+        return Outcome(blocks, "assumed", None)
+    shaped = blocks.reshape(request.samples, *request.rows, *request.columns)
+    return Outcome(blocks, "one vjp", probe(request, shaped))
+
+
+def guarded(
+    request: Request, structure: Structure, batch: Batch, make: Callable[[], Tensor], *, bypasses: bool = False
+) -> Tensor:
+    """What ``make`` made, where it is the Jacobian.  Raises: CoupledBatch otherwise.  Shape: as ``make`` gave it."""
+    outcome = watched(request, structure, batch, make, bypasses=bypasses)
+    if outcome.seen is not None and not outcome.seen.held:
+        raise coupled_error(request, structure, outcome.seen)
+    return outcome.blocks

@@ -1,0 +1,134 @@
+"""LayerNorm, GroupNorm, InstanceNorm, BatchNorm.
+
+All but the last in evaluation are y = w h + b with h = (x - mean) r, r = 1 / sqrt(var + eps), over some axes. With
+q = <h, x'> (a mean over those axes) and L x' = x' minus its mean:
+    h'  = r (L x' - h q)
+    h'' = r (L x'' - h <h, x''>) - r sum over directions of (2 q h' + h <h', L x'>)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from gradwright.derivatives.nodes.algebra import added, carried, moved, the_jet, the_reach
+from gradwright.derivatives.nodes.reach import mixed_reach
+from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.derivatives.way import Step
+
+
+def normalised_jet(x: Tensor, jet: Jet, axes: tuple[int, ...], rstd: Tensor, order: int) -> Jet:
+    """The jet of h, normalised over ``axes`` (counted from the end); ``rstd`` is r, broadcast to x."""
+
+    def mean(tensor: Tensor) -> Tensor:
+        return tensor.mean(axes, keepdim=True)
+
+    h = (x - mean(x)) * rstd
+    apart = jet.first - mean(jet.first)
+    pull = mean(h * apart)
+    first = rstd * (apart - h * pull)
+    if order == 1:
+        return Jet(first)
+    bent = -rstd * (2 * (pull * first).sum(0) + h * mean((first * apart).sum(0)))
+    if jet.second is None:
+        return Jet(first, bent)
+    swing = jet.second - mean(jet.second)
+    return Jet(first, added(rstd * (swing - h * mean(h * swing)), bent))
+
+
+def _only_input(step: Step, order: int) -> bool:
+    return not any(place for place, _ in step.leading)
+
+
+def _weighted(jet: Jet, weight: Tensor | None) -> Jet:
+    return jet if weight is None else carried(jet, lambda stack: stack * weight)
+
+
+def _layer_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
+    # each slice over the trailing axes is normalised alone; weight and bias belong to all of them
+    outside = place.axis < len(step.shape()) - len(step.node._saved_normalized_shape)
+    return [place if outside else None, None, None]
+
+
+def _layer_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
+    node = step.node
+    x = node._saved_input
+    axes = tuple(range(-len(node._saved_normalized_shape), 0))
+    # r is saved as a number, cut from the graph, and eps is not saved: eps is what r and the variance leave, and r
+    # is then made anew from the variance, so that it depends on x
+    variance = x.var(axes, correction=0, keepdim=True)
+    rstd = node._saved_result2.detach().to(variance.dtype)
+    if variance.requires_grad:
+        rstd = (variance + (rstd.pow(-2) - variance.detach())).rsqrt()
+    return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), node._saved_weight)}
+
+
+def _layer_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
+    return {0: mixed_reach(the_reach(reach), range(-len(step.node._saved_normalized_shape), 0))}
+
+
+def _group_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
+    return [place if place.axis == 0 and number == 0 else None, None, None]
+
+
+def _group_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
+    node, shape = step.node, step.shape()
+    groups = node._saved_group
+
+    def grouped(stack: Tensor) -> Tensor:
+        return stack.reshape(*stack.shape[: stack.ndim - len(shape) + 1], groups, math.prod(shape[1:]) // groups)
+
+    x = grouped(node._saved_input)
+    rstd = (x.var(-1, correction=0, keepdim=True) + node._saved_eps).rsqrt()
+    jet = normalised_jet(x, carried(the_jet(jets), grouped), (-1,), rstd, order)
+    whole = carried(jet, lambda stack: stack.reshape(len(stack), *shape))
+    return {0: _weighted(whole, _per_channel(node._saved_weight, len(shape)))}
+
+
+def _group_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
+    into, shape = the_reach(reach), step.shape()
+    grouped = into.reshape(len(into), shape[0], step.node._saved_group, -1)
+    return {0: mixed_reach(grouped, [2]).reshape(len(into), *shape)}
+
+
+def _per_channel(weight: Tensor | None, ndim: int) -> Tensor | None:
+    return None if weight is None else weight.reshape(-1, *(1,) * (ndim - 2))
+
+
+def _batch_norm_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
+    # channels never meet, with statistics of their own or not (InstanceNorm is BatchNorm of [1, B * C, ...]); samples
+    # meet in training, where the statistics are taken over them
+    if number:
+        return [None, None, None]
+    if place.axis == 1:
+        return [place, moved(place, 0), moved(place, 0)]
+    return [None if step.node._saved_training else place, None, None]
+
+
+def _batch_norm_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
+    node, ndim = step.node, len(step.shape())
+    weight = _per_channel(node._saved_weight, ndim)
+    if not node._saved_training:
+        scale = _per_channel((node._saved_running_var + node._saved_eps).rsqrt(), ndim)
+        return {0: _weighted(_weighted(the_jet(jets), scale), weight)}
+    x, axes = node._saved_input, (-ndim, *range(2 - ndim, 0))
+    rstd = (x.var(axes, correction=0, keepdim=True) + node._saved_eps).rsqrt()
+    return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), weight)}
+
+
+def _batch_norm_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
+    if any(into is not None for into in reach[1:]):
+        return {}
+    into = the_reach(reach)
+    ndim = into.ndim - 1
+    return {0: mixed_reach(into, [0, *range(2, ndim)]) if step.node._saved_training else into}
+
+
+RULES = {
+    "NativeLayerNormBackward0": Rule(_layer_batch, _layer_push, _layer_spread, pushes=_only_input),
+    "NativeGroupNormBackward0": Rule(_group_batch, _group_push, _group_spread, pushes=_only_input),
+    "NativeBatchNormBackward0": Rule(_batch_norm_batch, _batch_norm_push, _batch_norm_spread, pushes=_only_input),
+    "CudnnBatchNormBackward0": Rule(_batch_norm_batch, None, _batch_norm_spread),
+}

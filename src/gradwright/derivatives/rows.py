@@ -1,0 +1,63 @@
+"""Rows of every sample's Jacobian, a chunk at a time, seen once and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gradwright.derivatives.coupling import random_cotangent
+from gradwright.derivatives.methods.batched import BATCHED
+from gradwright.derivatives.methods.method import Method, every_direction
+from gradwright.derivatives.methods.sum_trick import SUM_TRICK
+from gradwright.derivatives.request import Request
+from gradwright.derivatives.trust import Trust, largest
+
+#: Rows at a time on an accelerator, where each launch costs more than the arithmetic of a row.
+TOGETHER = 32
+
+
+class RowSum:
+    """sum over rows r of w[b, r] R[b, r, :], added up while the rows R pass by.
+
+    ``told``: the sum, [B, D], attached where the request makes a graph.  ``scale``: the size of what was added, [B].
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._attached = request.create_graph
+        shape = (request.samples, request.column_count)
+        self.told = torch.zeros(shape, dtype=request.target.dtype, device=request.target.device)
+        self.scale = self.told.new_zeros(request.samples)
+
+    def add(self, weights: Tensor, blocks: Tensor) -> None:
+        """``weights``: [B, R].  ``blocks``: [B, R, D], rows that all samples shared."""
+        kept = blocks if self._attached else blocks.detach()
+        weighted = weights.to(kept.dtype).unsqueeze(2) * kept
+        self.told = self.told + weighted.sum(1)
+        self.scale = self.scale + largest(weighted.detach().abs().sum(1))
+
+
+def rows_method(request: Request, chunk: int | None) -> tuple[Method, int]:
+    """One by one on a CPU, where that is as fast and holds least; in chunks where each launch costs."""
+    at_once = chunk or (1 if request.target.device.type == "cpu" else TOGETHER)
+    return (BATCHED, at_once) if at_once > 1 and BATCHED.unfit(request) is None else (SUM_TRICK, 1)
+
+
+def pass_rows(trust: Trust, chunk: int | None, take: Callable[[int, Tensor], None]) -> None:
+    """Make the rows of the Jacobian and hand them to ``take(start, blocks)``, blocks [B, R, D]; none is kept.
+
+    Cost: K backwards, and one more where independence is not proved.  Raises: CoupledBatch, after the last row.
+    """
+    request = trust.request
+    method, at_once = rows_method(request, chunk)
+    cotangent, seen = random_cotangent(request.output), RowSum(request) if trust.open else None
+    weights = cotangent.reshape(request.samples, request.row_count)
+    with trust.listening():
+        for number, directions in enumerate(torch.split(every_direction(request, "rows"), at_once)):
+            blocks, start = method.run(request, directions, at_once), number * at_once
+            take(start, blocks)
+            if seen is not None:
+                seen.add(weights[:, start : start + blocks.shape[1]], blocks)
+    if trust.open and seen is not None:
+        trust.confirm(cotangent, trust.pulled, seen.told, seen.scale)

@@ -1,0 +1,54 @@
+"""Nodes whose third derivative autograd gets wrong, without a word.
+
+A Hessian that is to be differentiated again needs the third derivative of every node on the way. The second derivative
+of a normalisation layer is a formula of its own in torch, that takes the mean and the deviation for constants when it
+is differentiated once more. Found by finite differences of second derivatives, over every operator of torch.testing's
+op_db (2026-11-21, torch 2.13.0, CPU, float64; tests/derivatives/test_third_order.py tries these again): 8.35 for 8.10
+through a layer norm. GroupNorm is right, and so is a BatchNorm in evaluation, which is linear.
+"""
+
+from __future__ import annotations
+
+from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.way import Step, Way
+from gradwright.errors import DerivativeError
+
+_LAYER_NORM = "use torch.nn.GroupNorm(1, C), on [B, C] the same; or write it out, (x - mean) * (var + eps).rsqrt()"
+_BATCH_NORM = "write the normalisation out, (x - mean) * (var + eps).rsqrt(), or use GroupNorm"
+
+WRONG_THIRD = {
+    "NativeLayerNormBackward0": _LAYER_NORM,
+    "NativeBatchNormBackward0": _BATCH_NORM,
+    "NativeBatchNormLegitBackward0": _BATCH_NORM,
+    "NativeBatchNormLegitBackward1": _BATCH_NORM,
+    "BatchNormWithUpdateBackward0": _BATCH_NORM,
+    "CudnnBatchNormBackward0": _BATCH_NORM,
+    "MiopenBatchNormBackward0": _BATCH_NORM,
+}
+
+
+def wrong_third(way: Way) -> Step | None:
+    """The first step on the way whose backward's backward can't be differentiated once more."""
+    return next((step for step in way.steps if step.name in WRONG_THIRD and _normalises(step)), None)
+
+
+def require_thrice(way: Way) -> None:
+    """Make sure that what goes backwards through a backward, an hvp or a double vjp, can be differentiated once more.
+
+    Raises: DerivativeError, naming the node, its line where known, and what to do.
+    """
+    step = wrong_third(way)
+    if step is not None:
+        raise DerivativeError(
+            f"torch's third derivative of {step.name} is wrong (its mean and deviation are taken for constants), and "
+            f"backwards through a backward with create_graph=True need one.\n"
+            f"  where  {line_of(step.node) or HOW_TO_LEARN_LINES}\n"
+            f"         between y {list(way.output.shape)} and {way.target.describe()}\n"
+            f"  do     gw.laplacian pushes forward and is right, where it finds every node known; otherwise "
+            f"{WRONG_THIRD[step.name]}"
+        )
+
+
+def _normalises(step: Step) -> bool:
+    """Whether the statistics are those of the input: not in evaluation, with running ones."""
+    return bool(getattr(step.node, "_saved_training", True))

@@ -1,0 +1,107 @@
+"""The whole room on each device that is here: the same laws, the same figures, and what only an accelerator has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.derivatives.truth import one_hot_jacobian
+from torch import Tensor, nn
+
+import gradwright as gw
+from gradwright.ground.memory import memory_of
+
+CUDA = pytest.param(
+    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")]
+)
+on_each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
+on_cuda = pytest.mark.parametrize("device", [CUDA])
+
+
+def tail(device: str, *, outputs: int = 3) -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.LayerNorm(16), nn.Linear(16, outputs))
+    return net.to(device, torch.float64), torch.randn(6, 4, device=device, dtype=torch.float64, requires_grad=True)
+
+
+@on_each_device
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+def test_the_batch_jacobian_is_the_one_hot_truth(device: str, mode: str) -> None:
+    net, z = tail(device)
+    y = net(z)
+    torch.testing.assert_close(gw.batch_jacobian(y, wrt=z, mode=mode), one_hot_jacobian(y, z))  # type: ignore[arg-type]
+
+
+@on_each_device
+def test_a_penalty_trains_through_it(device: str) -> None:
+    net, z = tail(device)
+    y = net(z)
+    weights = [*net.parameters()][:2]
+    penalty = gw.batch_jacobian(y, wrt=z, create_graph=True).square().sum()
+    ours = torch.autograd.grad(penalty, weights, retain_graph=True)
+    truth = torch.autograd.grad(one_hot_jacobian(y, z, create_graph=True).square().sum(), weights)
+    torch.testing.assert_close(ours, truth)
+
+
+@on_each_device
+def test_a_coupled_batch_is_told_and_exact_when_asked(device: str) -> None:
+    _, z = tail(device)
+    y = nn.BatchNorm1d(4, device=device, dtype=torch.float64)(z)
+    with pytest.raises(gw.CoupledBatch, match="BatchNorm"):
+        gw.batch_jacobian(y, wrt=z)
+    torch.testing.assert_close(gw.batch_jacobian(y, wrt=z, batch="coupled"), one_hot_jacobian(y, z))
+
+
+@on_each_device
+def test_a_hook_that_couples_is_heard(device: str) -> None:
+    net, z = tail(device)
+    hidden = net[0](z)
+    hidden.register_hook(lambda cotangent: cotangent / cotangent.norm())
+    with pytest.raises(gw.CoupledBatch):
+        gw.batch_jacobian(net[1:](hidden), wrt=z)
+
+
+@on_each_device
+def test_per_sample_gradients_sum_to_the_plain_one(device: str) -> None:
+    net, z = tail(device, outputs=1)
+    losses = net(z)[:, 0].square()
+    made = gw.per_sample_gradients(losses, net)
+    for name, parameter in net.named_parameters():
+        (plain,) = torch.autograd.grad(losses.sum(), parameter, retain_graph=True)
+        torch.testing.assert_close(made[name].sum(0), plain)
+
+
+@on_each_device
+def test_the_laplacian_is_the_trace_of_the_hessian(device: str) -> None:
+    net, z = tail(device, outputs=1)
+    u = net(z)[:, 0]
+    trace = gw.batch_hessian(u, wrt=z).diagonal(dim1=1, dim2=2).sum(1)
+    torch.testing.assert_close(gw.laplacian(u, wrt=z), trace)
+
+
+@on_each_device
+def test_max_bytes_holds_within_a_tenth(device: str) -> None:
+    net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 64)).to(device)
+    z = torch.randn(256, 64, device=device, requires_grad=True)
+    y = net(z)
+    most = 3 * 256 * 64 * 64 * 4
+    taken = memory_of(lambda: gw.batch_jacobian(y, wrt=z, mode="reverse", max_bytes=most), z.device)
+    assert taken.peak_bytes <= 1.1 * most
+
+
+@on_cuda
+def test_a_cudnn_recurrent_layer_is_named_before_anything_is_computed(device: str) -> None:
+    layer = nn.LSTM(4, 5, batch_first=True, device=device)
+    z = torch.randn(3, 7, 4, device=device, requires_grad=True)
+    y = layer(z)[0][:, -1]
+    with pytest.raises(gw.NoSecondDerivative, match="CudnnRnn"):
+        gw.batch_jacobian(y, wrt=z, create_graph=True)
+    assert gw.batch_jacobian(y, wrt=z).isfinite().all()
+
+
+@on_cuda
+def test_flash_attention_is_named_before_anything_is_computed(device: str) -> None:
+    z = torch.randn(2, 4, 16, 32, device=device, dtype=torch.float16, requires_grad=True)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        y = torch.nn.functional.scaled_dot_product_attention(z, z, z)
+    with pytest.raises(gw.NoSecondDerivative, match="Attention"):
+        gw.batch_jacobian(y[:, 0, 0, :2], wrt=z, create_graph=True)

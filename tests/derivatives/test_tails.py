@@ -1,0 +1,129 @@
+"""Tails of networks, first and second order, every option: right against one-hot truth, or a clear error."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+import pytest
+import torch
+from tests.derivatives.tails import NAMES, Tail, build, latent
+from tests.derivatives.truth import one_hot_jacobian
+from torch import Tensor
+
+import gradwright as gw
+from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
+
+Mode = Literal["auto", "reverse", "forward"]
+Batch = Literal["auto", "coupled", "assume_independent"]
+
+
+def _penalty(jacobian: Tensor) -> Tensor:
+    return (jacobian.flatten(1).norm(dim=1) - 1).abs().sum()
+
+
+def _gradients(jacobian: Tensor, tail: Tail) -> list[Tensor]:
+    made = torch.autograd.grad(_penalty(jacobian), tail.parameters, allow_unused=True)
+    return [torch.zeros_like(p) if one is None else one for p, one in zip(tail.parameters, made, strict=True)]
+
+
+def _evaluated(name: str) -> tuple[Tail, Tensor, Tensor]:
+    tail, z = build(name), latent()
+    torch.manual_seed(1)  # dropout draws the same mask in every test
+    return tail, z, tail.net(z)
+
+
+@cache
+def _truth(name: str) -> tuple[Tensor, list[Tensor]]:
+    tail, z, y = _evaluated(name)
+    if not tail.twice:
+        return one_hot_jacobian(y, z), []
+    jacobian = one_hot_jacobian(y, z, create_graph=True)
+    return jacobian.detach(), _gradients(jacobian, tail)
+
+
+def _assert_right(name: str, tail: Tail, jacobian: Tensor, order: int) -> None:
+    first, second = _truth(name)
+    torch.testing.assert_close(jacobian.detach(), first)
+    if order == 2:
+        for made, truth in zip(_gradients(jacobian, tail), second, strict=True):
+            torch.testing.assert_close(made, truth)
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tail_is_right_or_an_error_by_default(name: str, order: int, mode: Mode) -> None:
+    tail, z, y = _evaluated(name)
+    if order == 2 and not tail.twice:
+        with pytest.raises(NoSecondDerivative):
+            gw.batch_jacobian(y, z, mode=mode, create_graph=True)
+    elif tail.coupled:
+        with pytest.raises((DerivativeError, UsageError)) as caught:
+            gw.batch_jacobian(y, z, mode=mode, create_graph=order == 2)
+        assert mode == "forward" or isinstance(caught.value, CoupledBatch)
+    elif mode == "forward":
+        try:
+            jacobian = gw.batch_jacobian(y, z, mode=mode, create_graph=order == 2)
+        except (DerivativeError, UsageError) as told:
+            assert not isinstance(told, CoupledBatch)
+        else:
+            _assert_right(name, tail, jacobian, order)
+    else:
+        _assert_right(name, tail, gw.batch_jacobian(y, z, mode=mode, create_graph=order == 2), order)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_coupled_tail_is_exact_when_asked(name: str, order: int) -> None:
+    tail, z, y = _evaluated(name)
+    if order == 2 and not tail.twice:
+        with pytest.raises(NoSecondDerivative):
+            gw.batch_jacobian(y, z, batch="coupled", create_graph=True)
+    else:
+        _assert_right(name, tail, gw.batch_jacobian(y, z, batch="coupled", create_graph=order == 2), order)
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse"])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", [name for name in NAMES if not build(name).coupled])
+def test_samples_that_are_independent_may_be_assumed_so(name: str, order: int, mode: Mode) -> None:
+    tail, z, y = _evaluated(name)
+    if order == 2 and not tail.twice:
+        with pytest.raises(NoSecondDerivative):
+            gw.batch_jacobian(y, z, mode=mode, batch="assume_independent", create_graph=True)
+    else:
+        made = gw.batch_jacobian(y, z, mode=mode, batch="assume_independent", create_graph=order == 2)
+        _assert_right(name, tail, made, order)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_independence_is_told_from_coupling(name: str) -> None:
+    tail, z, y = _evaluated(name)
+    found = gw.check_batch_independence(y, z)
+    assert bool(found) is not tail.coupled
+    assert (found.verdict == "coupled") is tail.coupled
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("batch_norm_train", "NativeBatchNormBackward0"),
+        ("batch_attention", "MmBackward0"),
+        ("minibatch_std", "StdBackward0"),
+        ("normalising_backward", "NormalisedBackward"),
+    ],
+)
+def test_the_error_names_the_step_where_samples_meet(name: str, step: str) -> None:
+    _, z, y = _evaluated(name)
+    with pytest.raises(CoupledBatch, match=f"at {step}"):
+        gw.batch_jacobian(y, z)
+    assert step in gw.check_batch_independence(y, z).where
+
+
+def test_the_truth_itself_knows_coupling() -> None:
+    """Planted: the sum trick on BatchNorm in training is far from one-hot truth, so the comparison can fail."""
+    tail, z, y = _evaluated("batch_norm_train")
+    wrong = gw.batch_jacobian(y, z, batch="assume_independent")
+    with pytest.raises(AssertionError):
+        _assert_right("batch_norm_train", tail, wrong, 1)
