@@ -30,7 +30,7 @@ from peak_memory import peak_bytes
 from recording import describe_machine, save
 from torch import Tensor, nn
 
-from gradwright.derivatives.laplacian import laplacian
+from gradwright.derivatives.laplacians import laplacian
 
 SAMPLES, WIDTH = 256, 128
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gradwright.derivatives.divergence import divergence
+from gradwright.derivatives.divergences import divergence
 from steps.task import Task
 
 #: From dz/dt and z to the trace, [B].

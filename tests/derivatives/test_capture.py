@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
 import gradwright as gw
-from gradwright.derivatives.engine import hooks_ever
+from gradwright.derivatives.graph.engine import hooks_ever
 from gradwright.errors import UsageError
 
 

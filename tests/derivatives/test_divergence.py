@@ -12,13 +12,13 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
 from gradwright.derivatives.derivation import jacobian_of
-from gradwright.derivatives.divergence import divergence
+from gradwright.derivatives.divergences import divergence
+from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.request import read_request
 from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
 
 #: The module; the package has a function of that name.
-divergence_module = importlib.import_module("gradwright.derivatives.divergence")
+divergence_module = importlib.import_module("gradwright.derivatives.divergences")
 
 FIELDS: dict[str, Callable[[], nn.Module]] = {
     "mlp": lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 6)),

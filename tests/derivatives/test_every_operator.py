@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.target import read_target
+from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.target import read_target
-from gradwright.derivatives.way import find_way
 
 #: Its sample divides by a negative number, which arrives as one above 2^63; no layer does that.
 LEFT_OUT = {"nn.functional.avg_pool2d"}

@@ -12,11 +12,11 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
 import gradwright as gw
-from gradwright.derivatives import independence
-from gradwright.derivatives.coupling import Probe, probe, random_cotangent
-from gradwright.derivatives.independence import examine_structure
+from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.nodes import Place, Rule, rule_of
-from gradwright.derivatives.request import Request, read_request
+from gradwright.derivatives.samples import structure
+from gradwright.derivatives.samples.probe import Probe, probe, random_cotangent
+from gradwright.derivatives.samples.structure import examine_structure
 from gradwright.errors import CoupledBatch
 
 
@@ -74,7 +74,7 @@ def test_a_planted_wrong_rule_makes_a_wrong_proof_and_the_truth_shows_it(
     z = latent()
     y = mix(z)
     assert not _proved(y, z)
-    monkeypatch.setattr(independence, "rule_of", lambda asked: Rule(_anywhere) if asked == kind else rule_of(asked))
+    monkeypatch.setattr(structure, "rule_of", lambda asked: Rule(_anywhere) if asked == kind else rule_of(asked))
     assert _proved(y, z)
     assert not _truly_apart(y, z)
 

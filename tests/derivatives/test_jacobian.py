@@ -10,7 +10,7 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from gradwright.derivatives.captured import capture
+from gradwright.derivatives.graph.captured import capture
 from gradwright.derivatives.jacobian import batch_gradient, batch_jacobian
 from gradwright.errors import CoupledBatch, DerivativeError, UsageError
 

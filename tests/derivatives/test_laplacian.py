@@ -9,17 +9,17 @@ import torch
 from tests.derivatives.second_truth import NETS, WrittenOut, made, one_hot_laplacian, same_gradients
 from torch import Tensor, nn
 
-from gradwright.derivatives.captured import capture
+from gradwright.derivatives.graph.captured import capture
+from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.hessian import batch_hessian
-from gradwright.derivatives.laplacian import laplacian
+from gradwright.derivatives.laplacians import laplacian
 from gradwright.derivatives.methods.pushed import why_not_pushed
 from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.request import read_request
 from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
 from gradwright.ground.memory import memory_of
 
 #: The module; the package has a function of that name.
-laplacian_module = importlib.import_module("gradwright.derivatives.laplacian")
+laplacian_module = importlib.import_module("gradwright.derivatives.laplacians")
 
 NAMES = sorted(NETS)
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gradwright.derivatives.divergence import divergence
+from gradwright.derivatives.divergences import divergence
+from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.hessian import batch_hessian, hessian_diagonal
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.laplacian import laplacian
+from gradwright.derivatives.laplacians import laplacian
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP
 from gradwright.derivatives.methods.method import every_direction
@@ -27,7 +28,6 @@ from gradwright.derivatives.nodes import Jet, Rule, rule_of
 from gradwright.derivatives.norms import jacobian_norm
 from gradwright.derivatives.per_sample.gradients import per_sample_gradients
 from gradwright.derivatives.products import hvp, jvp, vjp
-from gradwright.derivatives.request import read_request
 
 Draw = Callable[..., Tensor]
 

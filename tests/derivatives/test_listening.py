@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.engine import Heard, hooks_ever, hooks_heard, pull, run_backward
-from gradwright.derivatives.target import Target, read_target
+from gradwright.derivatives.graph.engine import Heard, hooks_ever, hooks_heard, pull, run_backward
+from gradwright.derivatives.graph.target import Target, read_target
 
 
 def _hooked(hook: Callable[[Tensor], Tensor | None] | None) -> tuple[Tensor, Target]:

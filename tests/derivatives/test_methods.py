@@ -9,6 +9,7 @@ import torch
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
+from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.carrying import vmap_unfit
 from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP
@@ -16,7 +17,6 @@ from gradwright.derivatives.methods.method import Method, every_direction
 from gradwright.derivatives.methods.one_hots import one_hots
 from gradwright.derivatives.methods.pushed import PUSHED
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
-from gradwright.derivatives.request import Request, read_request
 
 METHODS = {method.name: method for method in (SUM_TRICK, BATCHED, DOUBLE_VJP, PUSHED)}
 

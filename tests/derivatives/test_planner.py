@@ -10,8 +10,8 @@ import torch
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
-from gradwright.derivatives import engine
-from gradwright.derivatives.independence import examine_structure
+from gradwright.derivatives.graph import engine
+from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.jacobian import batch_gradient, batch_jacobian
 from gradwright.derivatives.methods import carrying, double_vjp, one_hots
 from gradwright.derivatives.planning import choice
@@ -20,7 +20,7 @@ from gradwright.derivatives.planning.cost import CPU, seconds
 from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.planning.plan import plan
 from gradwright.derivatives.planning.work import work_of
-from gradwright.derivatives.request import read_request
+from gradwright.derivatives.samples.structure import examine_structure
 from gradwright.errors import UsageError
 
 
@@ -127,7 +127,7 @@ def backwards(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_sum_trick_takes_one_backward_a_row_and_no_check_where_independence_is_proved(
     rows: int, backwards: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradwright.derivatives.guard.hooks_ever", lambda: 0)
+    monkeypatch.setattr("gradwright.derivatives.samples.guard.hooks_ever", lambda: 0)
     y, z = tail(8, 40, rows)
     batch_jacobian(y, wrt=z, mode="reverse", chunk_size=1)
     assert len(backwards) == rows
@@ -147,7 +147,7 @@ def test_what_is_assumed_takes_none_more(backwards: list[str]) -> None:
 
 
 def test_pushing_takes_no_backward(backwards: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradwright.derivatives.guard.hooks_ever", lambda: 0)
+    monkeypatch.setattr("gradwright.derivatives.samples.guard.hooks_ever", lambda: 0)
     y, z = tail(8, 2, 64)
     batch_jacobian(y, wrt=z)
     assert not backwards

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from gradwright.derivatives import products
-from gradwright.derivatives.captured import capture
+from gradwright.derivatives.graph.captured import capture
 from gradwright.derivatives.products import hvp, jvp, vjp
 from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
 

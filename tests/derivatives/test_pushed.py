@@ -11,14 +11,14 @@ from tests.derivatives.second_truth import NETS, made, one_hot_hessian, same_gra
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
+from gradwright.derivatives.graph.request import Request, read_request
+from gradwright.derivatives.graph.target import read_target
+from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods import pushed
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.pushed import PUSHED, chunk_for_cache, push_jets, same_for_all, why_not_pushed
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.planning.cost import machine_of
-from gradwright.derivatives.request import Request, read_request
-from gradwright.derivatives.target import read_target
-from gradwright.derivatives.way import find_way
 from gradwright.errors import DerivativeError
 
 PUSHABLE = sorted(set(NETS) - {"own function"})

@@ -13,8 +13,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 import gradwright as gw
+from gradwright.derivatives.graph.target import short_name
 from gradwright.derivatives.second_order import WITHOUT_SECOND
-from gradwright.derivatives.target import short_name
 from gradwright.errors import NoSecondDerivative
 
 

@@ -10,13 +10,13 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradwright.derivatives import sparsity
+from gradwright.derivatives.graph.request import BatchDim, read_request
+from gradwright.derivatives.methods import sparsity
 from gradwright.derivatives.methods.coloured import coloured
 from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP
+from gradwright.derivatives.methods.sparsity import structural_sparsity
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.nodes import Rule, rule_of
-from gradwright.derivatives.request import BatchDim, read_request
-from gradwright.derivatives.sparsity import structural_sparsity
 
 #: A layer on [B, C, L]: the values, and numbers to be used as weights.
 Layer = Callable[[Tensor, Callable[..., Tensor]], Tensor]

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.hessian import batch_hessian, hessian_diagonal
-from gradwright.derivatives.laplacian import laplacian
+from gradwright.derivatives.laplacians import laplacian
 from gradwright.derivatives.products import hvp
-from gradwright.derivatives.request import read_request
 from gradwright.derivatives.third_order import WRONG_THIRD, require_thrice
 from gradwright.errors import DerivativeError
 

@@ -13,8 +13,8 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
 import gradwright as gw
-from gradwright.derivatives.engine import hooks_heard, pull
-from gradwright.derivatives.target import read_target
+from gradwright.derivatives.graph.engine import hooks_heard, pull
+from gradwright.derivatives.graph.target import read_target
 from gradwright.errors import CoupledBatch, UsageError
 
 DOUBLE = torch.float64

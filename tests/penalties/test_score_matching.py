@@ -8,8 +8,8 @@ from tests.derivatives.truth import one_hot_jacobian
 from tests.penalties.loops import CASES, points, same_training, tail
 from torch import Tensor
 
-from gradwright.derivatives.estimators import random_signs
 from gradwright.derivatives.jacobian import batch_gradient
+from gradwright.derivatives.methods.estimators import random_signs
 from gradwright.errors import CoupledBatch, UsageError
 from gradwright.penalties import score_matching
 

@@ -11,17 +11,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import random_cotangent
-from gradwright.derivatives.draws import random_like
-from gradwright.derivatives.engine import pull
+from gradwright.derivatives.graph.engine import pull
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.one_hots import one_hots
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.rows import RowSum, rows_method
+from gradwright.derivatives.methods.rows import RowSum, rows_method
+from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.probe import random_cotangent
+from gradwright.derivatives.samples.trust import SEED, Trust, by_sample, placed
 from gradwright.derivatives.second_order import require_twice
 from gradwright.derivatives.third_order import require_thrice
-from gradwright.derivatives.trust import SEED, Trust, by_sample, placed
-from gradwright.derivatives.way import find_way
 
 
 def require_derivatives(request: Request) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import coupled_error, probe
-from gradwright.derivatives.engine import hooks_heard, told
-from gradwright.derivatives.guard import Outcome, watched
-from gradwright.derivatives.independence import Structure, examine_structure
+from gradwright.derivatives.graph.engine import hooks_heard, told
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.coloured import sparsity_error
 from gradwright.derivatives.methods.complexes import exact_rows, refuse_complex_target
 from gradwright.derivatives.methods.method import every_direction
@@ -16,7 +14,9 @@ from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.budget import one_hots_within, within
 from gradwright.derivatives.planning.choice import Candidate, fitting, one_hot_candidate, weigh
 from gradwright.derivatives.planning.options import Options
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.samples.guard import Outcome, watched
+from gradwright.derivatives.samples.probe import coupled_error, probe
+from gradwright.derivatives.samples.structure import Structure, examine_structure
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import DerivativeError
 

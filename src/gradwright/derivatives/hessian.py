@@ -13,12 +13,12 @@ from gradwright.derivatives.curvature import (
     require_derivatives,
 )
 from gradwright.derivatives.derivation import jacobian_of
-from gradwright.derivatives.function_form import Output, evaluated
-from gradwright.derivatives.guard import Batch
+from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.request import BatchDim, Request, read_request
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.request import BatchDim, Request, read_request
-from gradwright.derivatives.target import Wrt
-from gradwright.derivatives.trust import Trust, read_chunk, real_only
+from gradwright.derivatives.samples.guard import Batch
+from gradwright.derivatives.samples.trust import Trust, read_chunk, real_only
 from gradwright.errors import UsageError
 
 

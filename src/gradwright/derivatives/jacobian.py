@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.derivation import jacobian_of
-from gradwright.derivatives.function_form import Output, evaluated
+from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.request import BatchDim, read_request
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.request import BatchDim, read_request
-from gradwright.derivatives.target import Wrt
 from gradwright.errors import UsageError
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch.autograd.function import once_differentiable
 
-from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, decorated, line_of
+from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, decorated, line_of
+from gradwright.derivatives.graph.way import Way
 from gradwright.derivatives.nodes import rule_of
-from gradwright.derivatives.way import Way
 from gradwright.errors import NoSecondDerivative
 
 _ATTENTION = (

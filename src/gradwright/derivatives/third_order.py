@@ -9,8 +9,8 @@ through a layer norm. GroupNorm is right, and so is a BatchNorm in evaluation, w
 
 from __future__ import annotations
 
-from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
-from gradwright.derivatives.way import Step, Way
+from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.graph.way import Step, Way
 from gradwright.errors import DerivativeError
 
 _LAYER_NORM = "use torch.nn.GroupNorm(1, C), on [B, C] the same; or write it out, (x - mean) * (var + eps).rsqrt()"

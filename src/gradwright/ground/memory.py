@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.autograd import ProfilerConfig, ProfilerState
+from torch._C._profiler import ProfilerConfig, ProfilerState  # torch.autograd hands them on, untyped
 
 from gradwright.errors import UsageError
 
@@ -77,4 +77,4 @@ def _changes(work: Callable[[], object]) -> list[int]:
     finally:
         threads = torch._C._autograd._disable_profiler_legacy()
     del made
-    return [event.cpu_memory_usage() for events in threads for event in events if event.kind() == "memory_alloc"]
+    return [event.cpu_memory_usage() for events in threads for event in events if str(event.kind()) == "memory_alloc"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gradwright.derivatives.request import BatchDim
-from gradwright.derivatives.target import Wrt
+from gradwright.derivatives.graph.request import BatchDim
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.errors import UsageError
 
 

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from gradwright.derivatives.captured import Captured
-from gradwright.derivatives.engine import told
-from gradwright.derivatives.function_form import evaluated
-from gradwright.derivatives.guard import Batch
-from gradwright.derivatives.request import Request, read_request
+from gradwright.derivatives.graph.captured import Captured
+from gradwright.derivatives.graph.engine import told
+from gradwright.derivatives.graph.function_form import evaluated
+from gradwright.derivatives.graph.request import Request, read_request
+from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.samples.guard import Batch
+from gradwright.derivatives.samples.trust import real_only
 from gradwright.derivatives.second_order import require_twice
-from gradwright.derivatives.target import Wrt
-from gradwright.derivatives.trust import real_only
 from gradwright.errors import UsageError
 from gradwright.penalties.fields import Fields
 

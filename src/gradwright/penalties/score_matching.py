@@ -22,12 +22,12 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.divergence import divergence
-from gradwright.derivatives.estimators import random_signs
-from gradwright.derivatives.function_form import Output, evaluated
-from gradwright.derivatives.guard import Batch
+from gradwright.derivatives.divergences import divergence
+from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.target import Wrt, read_target
+from gradwright.derivatives.methods.estimators import random_signs
 from gradwright.derivatives.products import vjp
-from gradwright.derivatives.target import Wrt, read_target
+from gradwright.derivatives.samples.guard import Batch
 from gradwright.errors import UsageError
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares, widened
 

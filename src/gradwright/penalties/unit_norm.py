@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gradwright.derivatives.function_form import Output
-from gradwright.derivatives.guard import Batch
+from gradwright.derivatives.graph.function_form import Output
+from gradwright.derivatives.graph.request import BatchDim
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.request import BatchDim
-from gradwright.derivatives.target import Wrt
+from gradwright.derivatives.samples.guard import Batch
 from gradwright.penalties.values import Reduction, norms, read_reduction, reduced
 
 
@@ -47,8 +47,8 @@ def unit_norm_penalty(
     >>> penalty = unit_norm_penalty(y, wrt=z)
     >>> penalty.item()
     15.0
-    >>> torch.autograd.grad(penalty, z)[0].tolist()
-    [[5.0], [0.0]]
+    >>> torch.autograd.grad(penalty, z)[0].int().tolist()
+    [[5], [0]]
     """
     read_reduction(reduction)
     blocks = batch_jacobian(y, wrt, batch_dim=batch_dim, batch=batch, create_graph=True)

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.target import read_target
+from gradwright.derivatives.graph.way import Into, Step, Way, find_way
 from gradwright.derivatives.nodes import Jet, Place, Rule, rule_of
-from gradwright.derivatives.target import read_target
-from gradwright.derivatives.way import Into, Step, Way, find_way
 
 Rules = Callable[[str], Rule | None]
 DIRECTIONS = 3

@@ -10,14 +10,14 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from gradwright.derivatives import independence, sparsity
-from gradwright.derivatives.independence import examine_structure
-from gradwright.derivatives.methods import pushed
+from gradwright.derivatives.graph.request import read_request
+from gradwright.derivatives.graph.target import read_target
+from gradwright.derivatives.graph.way import find_way
+from gradwright.derivatives.methods import pushed, sparsity
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.nodes import Rule, rule_of
-from gradwright.derivatives.request import read_request
-from gradwright.derivatives.target import read_target
-from gradwright.derivatives.way import find_way
+from gradwright.derivatives.samples import structure
+from gradwright.derivatives.samples.structure import examine_structure
 
 Made = Callable[[Tensor], Tensor]
 
@@ -156,7 +156,7 @@ class Planted:
         def other(asked: str) -> Rule | None:
             return rule if asked == name else rule_of(asked)
 
-        self._patches = [patch.object(module, "rule_of", other) for module in (independence, pushed, sparsity)]
+        self._patches = [patch.object(module, "rule_of", other) for module in (structure, pushed, sparsity)]
 
     def __enter__(self) -> None:
         for each in self._patches:

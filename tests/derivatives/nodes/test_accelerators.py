@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes import Place, rule_of
-from gradwright.derivatives.way import Into, Step
 
 B, T, H = 4, 3, 5
 WEIGHTS = [(4 * H, 2), (4 * H, H), (4 * H,), (4 * H,)]

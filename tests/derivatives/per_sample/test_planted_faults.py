@@ -9,10 +9,10 @@ from tests.derivatives.per_sample import test_normalisation as normalisation
 from tests.derivatives.per_sample.judge import Case, judge
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes import Place
 from gradwright.derivatives.per_sample import boundary
 from gradwright.derivatives.per_sample.boundary import Boundary, Make
-from gradwright.derivatives.way import Step
 
 Spoil = Callable[[Tensor], Tensor]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gradwright.derivatives.engine import hooks_ever, hooks_heard
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.carrying import (
     in_chunks,
     one_by_one,
@@ -19,7 +20,6 @@ from gradwright.derivatives.methods.carrying import (
     vmap_unfit,
 )
 from gradwright.derivatives.methods.method import Method
-from gradwright.derivatives.request import Request
 
 
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
-from gradwright.derivatives.engine import run_backward, told
+from gradwright.derivatives.graph.engine import run_backward, told
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes import rule_of
-from gradwright.derivatives.request import Request
 from gradwright.derivatives.second_order import WITHOUT_SECOND
-from gradwright.derivatives.way import Step
 
 #: One direction in, what it becomes out; None where nothing depends on it.
 Carry: TypeAlias = Callable[[Tensor], Tensor | None]

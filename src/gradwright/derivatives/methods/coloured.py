@@ -6,8 +6,8 @@ sparse Jacobian matrices"). The fewest groups are a colouring of the graph in wh
 neighbours (Gebremedhin, Manne, Pothen 2005, "What Color Is Your Jacobian?", section 3); columns with tangents likewise.
 
 NOTE [A sparsity is a claim]: an entry that the pattern leaves out would be added to another one, or lost. Where the
-pattern is the graph's own structure that can't be; where a user gave it, the random cotangent of coupling.py has to
-confirm the result, every time: sum_k C_k J_k of the J made here differs from the vjp for every such entry.
+pattern is the graph's own structure that can't be; where a user gave it, the random cotangent of samples/probe.py has
+to confirm the result, every time: sum_k C_k J_k of the J made here differs from the vjp for every such entry.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import Probe
-from gradwright.derivatives.engine import hooks_ever
-from gradwright.derivatives.independence import Structure
-from gradwright.derivatives.meeting_place import where_samples_meet
+from gradwright.derivatives.graph.engine import hooks_ever
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.method import Method
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.samples.meeting_place import where_samples_meet
+from gradwright.derivatives.samples.probe import Probe
+from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import CoupledBatch, DerivativeError, UsageError
 
 Side = Literal["rows", "columns"]

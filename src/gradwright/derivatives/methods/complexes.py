@@ -13,9 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.methods.one_hots import one_hots
-from gradwright.derivatives.request import Request
 from gradwright.errors import DerivativeError, UsageError
 
 #: Largest dy/dconj(z), in units of epsilon and of the largest entry of the pulls, that is taken for rounding.

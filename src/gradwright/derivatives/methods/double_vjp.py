@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
-from gradwright.derivatives.engine import run_backward, told
+from gradwright.derivatives.graph.engine import run_backward, told
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.target import read_target
+from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods.carrying import (
     columns_of,
     in_chunks,
@@ -21,10 +24,7 @@ from gradwright.derivatives.methods.carrying import (
 )
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import rule_of
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.target import read_target
 from gradwright.derivatives.third_order import wrong_third
-from gradwright.derivatives.way import find_way
 
 
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.graph.request import Request
 
 
 @dataclass(frozen=True)

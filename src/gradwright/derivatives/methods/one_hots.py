@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.engine import hooks_heard, run_backward, told
+from gradwright.derivatives.graph.engine import hooks_heard, run_backward, told
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.carrying import plain, vmap_unfit
-from gradwright.derivatives.request import Request
 
 
 def one_hots(request: Request, chunk: int, unit: complex = 1) -> Tensor:

@@ -17,15 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.engine import told
+from gradwright.derivatives.graph.engine import told
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.target import short_name
+from gradwright.derivatives.graph.way import Step, Way
 from gradwright.derivatives.methods.carrying import plain
 from gradwright.derivatives.methods.double_vjp import columns_unfit
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import Jet, rule_of
 from gradwright.derivatives.planning.cost import machine_of
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.target import short_name
-from gradwright.derivatives.way import Step, Way
 from gradwright.errors import DerivativeError
 
 Key = tuple[Any, int]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.carrying import one_by_one, pulling, rows_of, rows_shape, unbatched_rows
 from gradwright.derivatives.methods.method import Method
-from gradwright.derivatives.request import Request
 
 
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Jet, Place, Push, Spread
-from gradwright.derivatives.way import Step
 
 #: A linear map of a step, for a stack of tangents at once: [Q, *shape of the input] -> [Q, *shape of the output].
 Linear: TypeAlias = Callable[[Step, Tensor], Tensor]

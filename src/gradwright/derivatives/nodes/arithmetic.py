@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import (
     Factor,
     by_backward,
@@ -20,7 +21,6 @@ from gradwright.derivatives.nodes.elementwise import (
     piecewise_constant,
 )
 from gradwright.derivatives.nodes.rule import Rule
-from gradwright.derivatives.way import Step
 
 Slope = Callable[[int], Factor]
 Curvature = Callable[[int, int], Factor | None]

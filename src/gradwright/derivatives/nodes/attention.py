@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import bilinear, plus, scaled
 from gradwright.derivatives.nodes.reach import broadcast_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.softmaxes import softmax_jet
-from gradwright.derivatives.way import Step
 
 
 def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:

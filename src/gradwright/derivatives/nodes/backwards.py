@@ -13,9 +13,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import Factor, by_backward, elementwise, piecewise_constant
 from gradwright.derivatives.nodes.rule import Rule
-from gradwright.derivatives.way import Step
 
 #: From a step and f'(x): d2/dg dx = f''(x), and d2/dx2 = g f'''(x), None where it is zero.
 Bends = Callable[[Step, Tensor], tuple[Tensor, Tensor | None]]

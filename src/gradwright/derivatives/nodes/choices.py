@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import (
     elementwise,
     joined,
@@ -17,7 +18,6 @@ from gradwright.derivatives.nodes.elementwise import (
     total,
 )
 from gradwright.derivatives.nodes.rule import Jet, Rule
-from gradwright.derivatives.way import Step
 
 
 def _chosen(pick: Callable[[Step, int, Tensor], Tensor]) -> Rule:

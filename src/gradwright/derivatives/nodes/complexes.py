@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import linear_push
 from gradwright.derivatives.nodes.elementwise import Factor, elementwise, joined, piecewise_constant, real, same_place
 from gradwright.derivatives.nodes.rule import Jet, Rule
 from gradwright.derivatives.nodes.shapes import along
-from gradwright.derivatives.way import Step
 
 
 def _as_real_axis(step: Step, axis: int) -> int | None:

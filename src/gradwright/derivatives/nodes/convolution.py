@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import carried, moved, the_jet
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Pushes, Rule, aligned
-from gradwright.derivatives.way import Step
 
 #: A factor of a product: numbers are kept as such, so that a 1 costs nothing.
 Factor: TypeAlias = Tensor | complex

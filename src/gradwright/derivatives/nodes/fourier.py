@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import Linear, linear_push, wrapped
 from gradwright.derivatives.nodes.reach import summed_reach
 from gradwright.derivatives.nodes.rule import Rule
 from gradwright.derivatives.nodes.shapes import along
-from gradwright.derivatives.way import Step
 
 
 def _axes(step: Step) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import (
     carried,
     linear_push,
@@ -24,7 +25,6 @@ from gradwright.derivatives.nodes.algebra import (
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.softmaxes import along_axis_batch
-from gradwright.derivatives.way import Step
 
 
 class Layout:

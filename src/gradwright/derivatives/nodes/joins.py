@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Size, Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import moved, wrapped
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def _dim(step: Step) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import moved
 from gradwright.derivatives.nodes.rule import Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def _each_matrix(*cores: int, twice: bool = True) -> Rule:

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import linear_push, moved, real, the_reach
 from gradwright.derivatives.nodes.elementwise import Factor, by_backward, elementwise, same_place
 from gradwright.derivatives.nodes.rule import Place, Pushes, Rule
-from gradwright.derivatives.way import Step
 
 #: Of a node: the second derivative of the loss in its first input.
 Curvature = Callable[[Any], Tensor | float]

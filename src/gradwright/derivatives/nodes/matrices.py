@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import bilinear, broadcast, moved, plus, scaled, wrapped
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule, aligned
-from gradwright.derivatives.way import Step
 
 
 @dataclass(frozen=True)

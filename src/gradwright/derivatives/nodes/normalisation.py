@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import added, carried, moved, the_jet, the_reach
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def normalised_jet(x: Tensor, jet: Jet, axes: tuple[int, ...], rstd: Tensor, order: int) -> Jet:

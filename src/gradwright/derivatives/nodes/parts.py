@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Size, Tensor
 
+from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes.algebra import linear_push, linear_spread, moved, wrapped
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.shapes import along, rearranged, signed
-from gradwright.derivatives.way import Into, Step
 
 
 def _whole(into: Into) -> Size:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import elementwise, piecewise_constant, same_place
 from gradwright.derivatives.nodes.pointwise import of_input, pointwise
 from gradwright.derivatives.nodes.rule import Jet, Rule
-from gradwright.derivatives.way import Step
 
 
 def _no_slope(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import linear_push, linear_spread, the_reach
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.rule import Place, Rule
-from gradwright.derivatives.way import Step
 
 aten = torch.ops.aten
 

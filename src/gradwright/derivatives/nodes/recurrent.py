@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def _layer_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:

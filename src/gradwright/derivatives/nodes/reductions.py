@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import added, linear_push, moved, real, the_jet, the_reach, wrapped
 from gradwright.derivatives.nodes.reach import summed_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Pushes, Rule
-from gradwright.derivatives.way import Step
 
 #: From a step, the value it reduces and its jet: the jets of the outputs, with the reduced axes kept.
 Kernel: TypeAlias = Callable[[Step, Jet, int], Sequence[Jet]]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.way import Step
+from gradwright.derivatives.graph.way import Step
 
 
 class Place(NamedTuple):

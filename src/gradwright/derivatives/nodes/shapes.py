@@ -11,10 +11,10 @@ from math import prod
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import Linear, linear_push, linear_spread, moved, wrapped
 from gradwright.derivatives.nodes.elementwise import joined, same_place
 from gradwright.derivatives.nodes.rule import Batch, Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def rearranged(batch: Batch, apply: Linear) -> Rule:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import added, linear_push, linear_spread, saved_axis, the_jet, the_reach
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.reductions import behind, kept, reduction, total
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
-from gradwright.derivatives.way import Step
 
 
 def along_axis_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from gradwright.derivatives.engine import hooks_heard
+from gradwright.derivatives.graph.engine import hooks_heard
+from gradwright.derivatives.graph.target import Target
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.methods.carrying import wrong_under_vmap
 from gradwright.derivatives.per_sample.captured import vjp
-from gradwright.derivatives.target import Target
-from gradwright.derivatives.way import Step
 
 
 def pulled_alone(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gradwright.derivatives.target import Target, read_target
+from gradwright.derivatives.graph.target import Target, read_target
 from gradwright.errors import DerivativeError, UsageError
 
 #: Parameters as people hold them.

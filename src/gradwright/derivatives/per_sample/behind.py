@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.per_sample.alone import pulled_alone
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.followed import Key
-from gradwright.derivatives.way import Step
 
 
 def _reshaped(step: Step, part: Tensor) -> Tensor:

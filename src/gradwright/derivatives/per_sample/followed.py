@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from torch.autograd.graph import get_gradient_edge
 
+from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes import Place, rule_of
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.boundary import Make, boundary_of
-from gradwright.derivatives.way import Into, Step
 
 #: A recorded value: a node, and which of its outputs.
 Key: TypeAlias = tuple[Any, int]

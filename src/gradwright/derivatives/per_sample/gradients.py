@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from gradwright.derivatives.engine import hooks_ever, hooks_heard, told
-from gradwright.derivatives.guard import Batch, read_batch
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, told
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.target import Target
+from gradwright.derivatives.graph.way import Way
 from gradwright.derivatives.per_sample.alone import pulled_alone
 from gradwright.derivatives.per_sample.asked import Asked, Parameters, PerSample, read_asked
 from gradwright.derivatives.per_sample.behind import WRITTEN_OUT, Gathered
@@ -18,10 +20,8 @@ from gradwright.derivatives.per_sample.captured import capture_cotangents, own_p
 from gradwright.derivatives.per_sample.followed import Followed, Key, follow
 from gradwright.derivatives.per_sample.room import Room, read_room
 from gradwright.derivatives.per_sample.trust import coupled_error, look, meeting_error
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.samples.guard import Batch, read_batch
 from gradwright.derivatives.second_order import require_twice
-from gradwright.derivatives.target import Target
-from gradwright.derivatives.way import Way
 
 
 def per_sample_gradients(

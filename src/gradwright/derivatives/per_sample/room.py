@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.followed import Followed, Key
-from gradwright.derivatives.way import Step
 from gradwright.errors import UsageError
 
 #: Bytes that backwards under vmap may take at a time where nobody said how many.

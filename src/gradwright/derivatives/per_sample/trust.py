@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import CLOSE
-from gradwright.derivatives.draws import random_like
-from gradwright.derivatives.leaf_derivatives import derivatives_agree
-from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
-from gradwright.derivatives.meeting import Meeting, find_meeting, wide
+from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes import Place
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.captured import capture_cotangents, of_every_sample, vjp
 from gradwright.derivatives.per_sample.followed import Followed, Key
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.way import Step
+from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.leaf_derivatives import derivatives_agree
+from gradwright.derivatives.samples.meeting import Meeting, find_meeting, wide
+from gradwright.derivatives.samples.probe import CLOSE
 from gradwright.errors import CoupledBatch
 
 #: Of the random cotangent: normal numbers, between which no relation holds (their sum is not 0).
@@ -43,12 +43,12 @@ def look(request: Request, asked: Asked, places: dict[Key, Place], made: list[Te
 
     Both are linear in c, so for a c drawn at random they agree only where G[b] is right for every b, whatever was
     overlooked: samples that meet, a hook, a backward that is not linear.  A difference gets a second look, which is
-    exact, at the cotangents where the parameters come in: NOTE [Splits of the batch], meeting.py.  Where no samples
-    meet there it is rounding (a bias before a normalisation has a gradient of nothing else), or a backward that bends
-    each sample's cotangent by itself, and G is what a backward of each loss alone gives.
+    exact, at the cotangents where the parameters come in: NOTE [Splits of the batch], samples/meeting.py.  Where no
+    samples meet there it is rounding (a bias before a normalisation has a gradient of nothing else), or a backward
+    that bends each sample's cotangent by itself, and G is what a backward of each loss alone gives.
     ``bypassed``: Python speaks, in a hook perhaps, and it may be behind those places, or change what a step gives to a
     parameter only; then a difference is not explained by a second look.
-    With create_graph the derivatives have to agree as well: NOTE [A gate that is zero now], coupling.py.
+    With create_graph the derivatives have to agree as well: NOTE [A gate that is zero now], samples/probe.py.
     """
     c = random_like(asked.losses, SEED)
     pulled = vjp([asked.losses], [c], [target.edge for target in asked.targets], request.create_graph)

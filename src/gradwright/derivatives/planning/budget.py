@@ -17,14 +17,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import PIECE, random_cotangent
-from gradwright.derivatives.engine import hooks_ever, pull
-from gradwright.derivatives.independence import Structure
-from gradwright.derivatives.leaf_derivatives import derivatives_agree
+from gradwright.derivatives.graph.engine import hooks_ever, pull
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.one_hots import own_rows
 from gradwright.derivatives.planning.choice import Candidate, Weighed, fitting, result_bytes
 from gradwright.derivatives.planning.cost import peak_bytes
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.samples.leaf_derivatives import derivatives_agree
+from gradwright.derivatives.samples.probe import PIECE, random_cotangent
+from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import DerivativeError
 from gradwright.ground.memory import memory_of
 

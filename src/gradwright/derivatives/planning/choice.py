@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from gradwright.derivatives.engine import hooks_ever
-from gradwright.derivatives.independence import Structure
+from gradwright.derivatives.graph.engine import hooks_ever
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.coloured import coloured, colours, read_sparsity
 from gradwright.derivatives.methods.complexes import complex_rows, exact_rows
 from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP, columns_unfit
 from gradwright.derivatives.methods.method import Method, every_direction
 from gradwright.derivatives.methods.pushed import PUSHED
+from gradwright.derivatives.methods.sparsity import structural_sparsity
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.cost import Machine, chunk_of, direction_seconds, machine_of, seconds
 from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.planning.work import Work, work_of
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.sparsity import structural_sparsity
+from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import UsageError
 
 METHODS = (SUM_TRICK, BATCHED, PUSHED, DOUBLE_VJP)

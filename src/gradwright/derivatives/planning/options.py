@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from gradwright.derivatives.guard import Batch, read_batch
+from gradwright.derivatives.samples.guard import Batch, read_batch
 from gradwright.errors import UsageError
 
 #: Backwards that make rows, forwards that make columns, or whichever is quicker.

@@ -8,9 +8,10 @@ from typing import Literal
 from torch import Tensor
 
 from gradwright.derivatives.derivation import chosen, is_exact, refuse, shared_columns
-from gradwright.derivatives.engine import hooks_ever
-from gradwright.derivatives.function_form import Output, evaluated
-from gradwright.derivatives.independence import Structure, examine_structure
+from gradwright.derivatives.graph.engine import hooks_ever
+from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.request import BatchDim, Request, read_request
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.planning.budget import one_hots_within
 from gradwright.derivatives.planning.choice import (
     METHODS,
@@ -24,8 +25,7 @@ from gradwright.derivatives.planning.choice import (
 from gradwright.derivatives.planning.cost import peak_bytes
 from gradwright.derivatives.planning.options import Options, read_options
 from gradwright.derivatives.planning.text import bytes_told, seconds_told, table
-from gradwright.derivatives.request import BatchDim, Request, read_request
-from gradwright.derivatives.target import Wrt
+from gradwright.derivatives.samples.structure import Structure, examine_structure
 from gradwright.errors import UsageError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.way import Step
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import Step
 
 #: Nodes that only look at memory another way: no bytes move.
 VIEWS = frozenset(

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, over_batch, to_shared
-from gradwright.derivatives.way import Step
 
 
 def _entrywise(*cotangents: Callable[[Any, Tensor], Tensor]) -> Boundary:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart
-from gradwright.derivatives.way import Step
 
 
 def _convolution(step: Step, index: int, place: Place, samples: int) -> Make | None:

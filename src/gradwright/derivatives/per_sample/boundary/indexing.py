@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, sample_numbers, scattered
-from gradwright.derivatives.way import Step
 
 
 def _along(place: Place, shape: torch.Size, samples: int, device: torch.device) -> Tensor:

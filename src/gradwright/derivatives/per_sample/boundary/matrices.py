@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, over_batch, rows, to_shared
-from gradwright.derivatives.way import Step
 
 
 def outer_products(left: Tensor, right: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, to_shared
-from gradwright.derivatives.way import Step
 
 # NOTE [Saved statistics]: mean and 1 / deviation are saved as numbers: autograd keeps no way from them back to x.
 # Where a graph is to be made they are computed from x again, with values that agree and derivatives that are right:

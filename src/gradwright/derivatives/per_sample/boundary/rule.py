@@ -14,8 +14,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
-from gradwright.derivatives.way import Step
 
 #: From the cotangent of a step's output to the gradient of one shared input, sample by sample: [B, *input].
 Make: TypeAlias = Callable[[Tensor], Tensor]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.target import Target, short_name
+from gradwright.derivatives.graph.target import Target, short_name
 
 
 # A way is walked at every call, so these two are made quickly: fields go straight into __dict__.

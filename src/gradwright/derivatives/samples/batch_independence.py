@@ -7,13 +7,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from gradwright.derivatives.coupling import random_cotangent
-from gradwright.derivatives.engine import hooks_ever, hooks_heard, pull
-from gradwright.derivatives.independence import examine_structure
-from gradwright.derivatives.meeting import find_meeting
-from gradwright.derivatives.meeting_place import where_samples_meet
-from gradwright.derivatives.request import BatchDim, read_request
-from gradwright.derivatives.target import Wrt
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
+from gradwright.derivatives.graph.request import BatchDim, read_request
+from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.samples.meeting import find_meeting
+from gradwright.derivatives.samples.meeting_place import where_samples_meet
+from gradwright.derivatives.samples.probe import random_cotangent
+from gradwright.derivatives.samples.structure import examine_structure
 from gradwright.errors import UsageError
 
 

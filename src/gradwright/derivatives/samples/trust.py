@@ -1,7 +1,7 @@
 """Why a derivative that is not a whole Jacobian is believed: a proof, or a probe that fits what is at hand.
 
 A Laplacian, a trace or a norm is made from rows (or columns) that all samples share, and most of the Jacobian is let go
-at once. What the probe compares is therefore summed up while the rows pass by (rows.py).
+at once. What the probe compares is therefore summed up while the rows pass by (methods/rows.py).
 
 NOTE [Probing second derivatives]: with T[b', b, b''] = d2 y[b'] / dz[b] dz[b''], rows of the Hessian that all samples
 share hold the sum of T[b', b, b''] over b' and b'', which is the block of sample b alone only where T is zero for all
@@ -21,13 +21,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import compare, coupled_error, random_cotangent
-from gradwright.derivatives.draws import random_like
-from gradwright.derivatives.engine import hooks_ever, hooks_heard, pull
-from gradwright.derivatives.guard import read_batch
-from gradwright.derivatives.independence import examine_structure
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.guard import read_batch
+from gradwright.derivatives.samples.probe import compare, coupled_error, random_cotangent
+from gradwright.derivatives.samples.structure import examine_structure
 from gradwright.errors import UsageError
 
 #: For normal numbers that are others than those of the random cotangent.

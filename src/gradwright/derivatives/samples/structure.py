@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradwright.derivatives.graph.way import Step, Way
 from gradwright.derivatives.nodes import Place, rule_of
-from gradwright.derivatives.way import Step, Way
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
-from gradwright.derivatives.target import Target, Wrt, read_target, require_ordinary, short_name
-from gradwright.derivatives.way import Way, find_way
+from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.graph.target import Target, Wrt, read_target, require_ordinary, short_name
+from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
 
 #: One axis for both, or the output's and the target's; None for a target that has no batch (a parameter).

@@ -15,8 +15,8 @@ from torch.autograd.graph import GradientEdge, _engine_run_backward
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from gradwright.derivatives.captured import own_handles
-from gradwright.derivatives.target import Target
+from gradwright.derivatives.graph.captured import own_handles
+from gradwright.derivatives.graph.target import Target
 from gradwright.errors import DerivativeError
 
 

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from gradwright.derivatives.coupling import Probe, coupled_error, probe
-from gradwright.derivatives.engine import hooks_ever, hooks_heard
-from gradwright.derivatives.independence import Structure
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.samples.probe import Probe, coupled_error, probe
+from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import UsageError
 
 #: What is done about samples that meet: found out, computed exactly, or not looked for.

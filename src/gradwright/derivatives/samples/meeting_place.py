@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.draws import random_like
-from gradwright.derivatives.engine import hooks_ever
-from gradwright.derivatives.independence import Structure
-from gradwright.derivatives.lines import HOW_TO_LEARN_LINES, line_of
-from gradwright.derivatives.meeting import Meeting
+from gradwright.derivatives.graph.engine import hooks_ever
+from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes import Place
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.way import Into, Step
+from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.meeting import Meeting
+from gradwright.derivatives.samples.structure import Structure
 
 
 def where_samples_meet(request: Request, structure: Structure, meeting: Meeting | None) -> str:

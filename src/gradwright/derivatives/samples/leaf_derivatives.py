@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from gradwright.derivatives.draws import random_like
-from gradwright.derivatives.meeting import SeenFrom
-from gradwright.derivatives.request import Request
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.meeting import SeenFrom
 
 #: Largest relative difference of a leaf's gradient that is taken for rounding, in epsilons; beyond, rounding is
 #: measured, and a difference may be ROUNDING times that.

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.independence import Structure, examine_structure
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes import Place, rule_of
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.way import Into, Step
+from gradwright.derivatives.samples.structure import Structure, examine_structure
 
 #: With fewer rows or columns than this, colouring saves too little to look for a pattern.
 FEW = 8
@@ -29,7 +29,7 @@ def structural_sparsity(request: Request, structure: Structure | None = None) ->
     Cost: an operation or two per step on D booleans for each entry of one sample, so about D / (4 B) of a vjp in bytes.
     ``structure``: what ``examine_structure`` said, where it is known already.
 
-    >>> from gradwright.derivatives.request import read_request
+    >>> from gradwright.derivatives.graph.request import read_request
     >>> z = torch.ones(2, 8, requires_grad=True)
     >>> pattern = structural_sparsity(read_request(z.tanh(), z, 0, False))
     >>> pattern is not None and torch.equal(pattern, torch.eye(8, dtype=torch.bool))

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.coupling import random_cotangent
+from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.method import Method, every_direction
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
-from gradwright.derivatives.request import Request
-from gradwright.derivatives.trust import Trust, largest
+from gradwright.derivatives.samples.probe import random_cotangent
+from gradwright.derivatives.samples.trust import Trust, largest
 
 #: Rows at a time on an accelerator, where each launch costs more than the arithmetic of a row.
 TOGETHER = 32

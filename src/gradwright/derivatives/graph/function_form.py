@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.target import Wrt
+from gradwright.derivatives.graph.target import Wrt
 from gradwright.errors import UsageError
 
 #: What is differentiated: a tensor of a graph, or a function that makes it from ``wrt``.

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from gradwright.derivatives.captured import Captured
+from gradwright.derivatives.graph.captured import Captured
 from gradwright.errors import UsageError
 
 Wrt: TypeAlias = Tensor | GradientEdge | Captured
