@@ -122,6 +122,13 @@ def one_by_one(request: Request, carry: Carry, directions: Tensor, shape: torch.
             made = [carry(direction) for direction in directions.unbind()]
             zero = directions.new_zeros((), dtype=dtype).expand(shape)
             return torch.stack([zero if one is None else one for one in made])
+        if len(directions) == 1:  # a gradient: what came back is the result, unless it is one number seen many times
+            only = carry(directions[0])
+            return (
+                torch.zeros((1, *shape), dtype=dtype, device=directions.device)
+                if only is None
+                else only.contiguous()[None]
+            )
         result = torch.empty(len(directions), *shape, dtype=dtype, device=directions.device)
         for place, direction in zip(result, directions.unbind(), strict=True):
             one = carry(direction)

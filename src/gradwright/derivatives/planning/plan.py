@@ -17,6 +17,7 @@ from gradwright.derivatives.planning.choice import (
     METHODS,
     Candidate,
     Weighed,
+    few_rows,
     one_hot_candidate,
     ranked,
     weigh,
@@ -126,6 +127,8 @@ def plan(
             choice = replace(choice, chunk=one_hots_within(request, choice.chunk, max_bytes))
     else:
         choice = chosen(request, structure, options)
+        if few_rows(request, options):  # chosen at sight, and weighed for this table alone
+            choice = weighed.candidate(choice.method, choice.count)
     known = _known(request, options, structure)
     methods = tuple(_weights(weighed, structure, choice))
     return Plan(of, f"{shapes} on {y.device.type}", known, choice.name, choice.chunk, methods)
@@ -141,7 +144,7 @@ def _weights(weighed: Weighed, structure: Structure, choice: Candidate) -> list[
         if candidate.name == choice.name:
             continue
         why = candidate.method.unfit(request)
-        if why is None and candidate.seconds < choice.seconds:
+        if why is None and candidate.seconds < choice.seconds and options.max_bytes is not None:
             found.append(_weight(weighed, candidate, f"does not fit into max_bytes={options.max_bytes:,}"))
         elif why is None:
             found.append(_weight(weighed, candidate, _longer(candidate, choice)))
