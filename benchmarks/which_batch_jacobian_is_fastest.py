@@ -3,7 +3,8 @@
 y = net(z) of an MLP D -> 128 -> 128 -> K with tanh, B = 1024, float32; D in 2, 32, 256 and K in 2, 16, 64. Plain, and
 differentiable, where the time includes a penalty on the Jacobian and the gradients of all parameters. The graph from z
 to y exists; vmap(jacrev) and vmap(jacfwd) take a function, so they run the network again within their time. TorchJD's
-``jac`` makes no graph, so it is in the plain rows only. The loop over samples and outputs is extrapolated from its
+``jac`` makes no graph, so it is in the plain rows only; ``functional.jacobian`` makes [B, K, B, D], so it is where that
+is under half a GiB. The loop over samples and outputs is extrapolated from its
 first twelve backwards. ``gw, reverse`` and ``gw, forward`` are ours held to one mode (the one it takes anyway is not
 counted among the others).
 
@@ -98,6 +99,12 @@ def gw(problem: Problem, mode: Literal["auto", "reverse", "forward"] = "auto") -
     return batch_jacobian(problem.y, problem.z, mode=mode, create_graph=problem.create_graph)
 
 
+def functional_jacobian(problem: Problem) -> Tensor:
+    """Every output of every sample against every sample's input, [B, K, B, D], of which the blocks b, b are wanted."""
+    blocks: Tensor = torch.autograd.functional.jacobian(problem.net, problem.z.detach())  # type: ignore[assignment]
+    return blocks.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+
+
 def torchjd(problem: Problem) -> Tensor:
     from torchjd.autojac import jac
 
@@ -115,7 +122,11 @@ WAYS: dict[str, Callable[[Problem], Tensor]] = {
     "is_grads_batched": legacy,
     "vmap(jacrev)": partial(of_the_function, torch.func.jacrev),
     "vmap(jacfwd)": partial(of_the_function, torch.func.jacfwd),
+    "functional.jacobian": functional_jacobian,
 }
+
+#: Bytes of [B, K, B, D] up to which ``functional.jacobian`` is run: K = 2 at D = 2 and 32.
+WHOLE = 1 << 29
 
 
 def job(way: Callable[[Problem], Tensor], problem: Problem) -> Tensor:
@@ -152,7 +163,11 @@ def seconds(call: Callable[[], object], device: torch.device) -> float:
 
 
 def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, object]:
-    ways = {name: way for name, way in WAYS.items() if not (problem.create_graph and name == "TorchJD jac")}
+    whole = 4 * problem.y.numel() * problem.z.numel()
+    left_out = {"TorchJD jac", "functional.jacobian"} if problem.create_graph else set()
+    if whole > WHOLE:
+        left_out.add("functional.jacobian")
+    ways = {name: way for name, way in WAYS.items() if name not in left_out}
     truth = sum_trick(problem).detach()
     took: dict[str, list[float]] = {}
     for name, way in ways.items():

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from gradwright.derivatives.planning import choice
 from gradwright.derivatives.planning import plan as planning
 from gradwright.derivatives.planning.plan import Plan, plan
-from gradwright.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -128,12 +127,6 @@ def test_a_plan_of_nothing(shape: tuple[int, ...]) -> None:
 
 def test_a_plan_of_a_function() -> None:
     assert plan(torch.sin, torch.zeros(3)).seconds > 0
-
-
-def test_of_names_what_there_are_plans_of() -> None:
-    z = torch.zeros(4, 3, requires_grad=True)
-    with pytest.raises(UsageError, match="batch_jacobian"):
-        plan(z.tanh(), wrt=z, of="determinant")  # type: ignore[arg-type]
 
 
 def test_a_plan_differentiates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

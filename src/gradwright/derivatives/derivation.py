@@ -12,7 +12,7 @@ from gradwright.derivatives.methods.complexes import exact_rows, refuse_complex_
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.budget import one_hots_within, within
-from gradwright.derivatives.planning.choice import Candidate, few_rows, fitting, one_hot_candidate, weigh
+from gradwright.derivatives.planning.choice import Candidate, at_sight, fitting, one_hot_candidate, weigh
 from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.samples.guard import Outcome, watched
 from gradwright.derivatives.samples.probe import coupled_error, probe
@@ -49,8 +49,9 @@ def is_exact(request: Request, options: Options) -> bool:
 
 def chosen(request: Request, structure: Structure, options: Options) -> Candidate:
     """The quickest method that fits, in memory too where ``max_bytes`` is given."""
-    if few_rows(request, options):
-        return Candidate(SUM_TRICK, request.row_count, 1, 0.0)
+    method = at_sight(request, structure, options)
+    if method is not None:
+        return Candidate(method, 1 if method.side == "columns" else request.row_count, 1, 0.0)
     weighed = weigh(request, structure.proved, options)
     if options.max_bytes is not None:
         return within(weighed, structure, options.max_bytes)

@@ -135,10 +135,14 @@ def chunk_for_cache(request: Request) -> int:
 
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:
     count, shape = len(directions), request.output.shape
-    parts = torch.split(same_for_all(request, directions), chunk) if count else ()
-    if request.create_graph or len(parts) == 1:
-        made = [push_jets(request, part).first for part in parts]
-        pushed = torch.cat(made) if made else request.output.new_zeros(0, *shape)
+    given = same_for_all(request, directions)
+    parts = torch.split(given, chunk) if count > chunk else (given,)
+    if not count:
+        pushed = request.output.new_zeros(0, *shape)
+    elif len(parts) == 1:
+        pushed = push_jets(request, given).first.contiguous()  # samples that share a column get each their own
+    elif request.create_graph:
+        pushed = torch.cat([push_jets(request, part).first for part in parts])
     else:  # NOTE [Results are written once]
         pushed = torch.empty(count, *shape, dtype=request.output.dtype, device=request.output.device)
         for number, part in enumerate(parts):

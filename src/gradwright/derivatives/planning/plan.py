@@ -17,7 +17,7 @@ from gradwright.derivatives.planning.choice import (
     METHODS,
     Candidate,
     Weighed,
-    few_rows,
+    at_sight,
     one_hot_candidate,
     ranked,
     weigh,
@@ -27,7 +27,6 @@ from gradwright.derivatives.planning.cost import peak_bytes
 from gradwright.derivatives.planning.options import Options, read_options
 from gradwright.derivatives.planning.text import bytes_told, seconds_told, table
 from gradwright.derivatives.samples.structure import Structure, examine_structure
-from gradwright.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class Plan:
     ``independence``: how it is, or will be, known that no sample reaches another one's rows.
     """
 
-    of: str
     shapes: str
     independence: str
     choice: str
@@ -79,7 +77,7 @@ class Plan:
                 else ("", "", "", "")
             )
             rows.append(("" if weight.why_not else ">", weight.method, *figures, weight.why_not))
-        return f"{self.of}: {self.shapes}\nsamples apart: {self.independence}\n{table(rows)}"
+        return f"batch_jacobian: {self.shapes}\nsamples apart: {self.independence}\n{table(rows)}"
 
     __repr__ = __str__
 
@@ -87,7 +85,6 @@ class Plan:
 def plan(
     y: Output,
     wrt: Wrt,
-    of: Literal["batch_jacobian"] = "batch_jacobian",
     *,
     batch_dim: BatchDim = 0,
     mode: Literal["auto", "reverse", "forward"] = "auto",
@@ -109,8 +106,6 @@ def plan(
     >>> plan(net(z), wrt=z).choice
     'pushed'
     """
-    if of != "batch_jacobian":
-        raise UsageError(f'of={of!r}: plans are made of "batch_jacobian"')
     options = read_options(mode, batch, max_bytes, chunk_size, sparsity)
     y, wrt = evaluated(y, wrt, create_graph)
     request = read_request(y, wrt, batch_dim, create_graph)
@@ -127,11 +122,11 @@ def plan(
             choice = replace(choice, chunk=one_hots_within(request, choice.chunk, max_bytes))
     else:
         choice = chosen(request, structure, options)
-        if few_rows(request, options):  # chosen at sight, and weighed for this table alone
+        if at_sight(request, structure, options):  # chosen at sight, and weighed for this table alone
             choice = weighed.candidate(choice.method, choice.count)
     known = _known(request, options, structure)
     methods = tuple(_weights(weighed, structure, choice))
-    return Plan(of, f"{shapes} on {y.device.type}", known, choice.name, choice.chunk, methods)
+    return Plan(f"{shapes} on {y.device.type}", known, choice.name, choice.chunk, methods)
 
 
 def _weights(weighed: Weighed, structure: Structure, choice: Candidate) -> list[Weight]:
