@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.divergences import divergence
+from gradwright.derivatives.graph.options import read_options
 from gradwright.derivatives.graph.request import read_request
-from gradwright.derivatives.planning.options import read_options
 from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
 
 #: The module; the package has a function of that name.

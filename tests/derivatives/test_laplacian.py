@@ -10,11 +10,11 @@ from tests.derivatives.second_truth import NETS, WrittenOut, made, one_hot_lapla
 from torch import Tensor, nn
 
 from gradwright.derivatives.graph.captured import capture
+from gradwright.derivatives.graph.options import read_options
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.hessian import batch_hessian
 from gradwright.derivatives.laplacians import laplacian
 from gradwright.derivatives.methods.pushed import why_not_pushed
-from gradwright.derivatives.planning.options import read_options
 from gradwright.errors import CoupledBatch, DerivativeError, NoSecondDerivative, UsageError
 from gradwright.ground.memory import memory_of
 

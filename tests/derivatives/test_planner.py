@@ -11,13 +11,13 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
 from gradwright.derivatives.graph import engine
+from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.jacobian import batch_gradient, batch_jacobian
 from gradwright.derivatives.methods import carrying, double_vjp, one_hots
 from gradwright.derivatives.planning import choice
 from gradwright.derivatives.planning.choice import Candidate, choose, fitting, weigh
 from gradwright.derivatives.planning.cost import CPU, seconds
-from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.planning.plan import plan
 from gradwright.derivatives.planning.work import work_of
 from gradwright.derivatives.samples.structure import examine_structure

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_heard, told
+from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.coloured import sparsity_error
 from gradwright.derivatives.methods.complexes import exact_rows, refuse_complex_target
@@ -13,7 +14,6 @@ from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.budget import one_hots_within, within
 from gradwright.derivatives.planning.choice import Candidate, at_sight, fitting, one_hot_candidate, weigh
-from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.samples.guard import Outcome, watched
 from gradwright.derivatives.samples.probe import coupled_error, probe
 from gradwright.derivatives.samples.structure import Structure, examine_structure

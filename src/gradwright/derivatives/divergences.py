@@ -9,14 +9,15 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.engine import pull
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.methods.estimators import random_signs, read_estimator
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.one_hots import one_hots
-from gradwright.derivatives.methods.pushed import PUSHED, chunk_for_cache
+from gradwright.derivatives.methods.pushed import PUSHED
 from gradwright.derivatives.methods.rows import pass_rows
-from gradwright.derivatives.samples.guard import Batch
+from gradwright.derivatives.planning.chunks import chunk_for_cache
 from gradwright.derivatives.samples.trust import Trust, by_sample, read_chunk, real_only
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import UsageError

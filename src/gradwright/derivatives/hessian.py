@@ -14,10 +14,9 @@ from gradwright.derivatives.curvature import (
 )
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch, read_options
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.planning.options import read_options
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.derivatives.samples.trust import Trust, read_chunk, real_only
 from gradwright.errors import UsageError
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import read_options
 from gradwright.derivatives.graph.request import BatchDim, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.planning.options import read_options
 from gradwright.errors import UsageError
 
 

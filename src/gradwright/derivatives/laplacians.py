@@ -18,14 +18,13 @@ from torch import Tensor
 
 from gradwright.derivatives.curvature import diagonals, exact_blocks, require_derivatives
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch, Options, read_options
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.methods.chunks import chunk_within
 from gradwright.derivatives.methods.double_vjp import columns_unfit
 from gradwright.derivatives.methods.method import every_direction
-from gradwright.derivatives.methods.pushed import chunk_for_cache, push_jets, same_for_all, why_not_pushed
-from gradwright.derivatives.planning.options import Options, read_options
-from gradwright.derivatives.samples.guard import Batch
+from gradwright.derivatives.methods.pushed import push_jets, same_for_all, why_not_pushed
+from gradwright.derivatives.planning.chunks import chunk_for_cache, chunk_within
 from gradwright.derivatives.samples.trust import Trust, real_only
 from gradwright.errors import UsageError
 

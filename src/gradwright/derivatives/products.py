@@ -8,13 +8,13 @@ from torch import Tensor
 from gradwright.derivatives.curvature import exact_hvp, gradient_request, require_derivatives
 from gradwright.derivatives.graph.engine import hooks_ever, pull
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch, read_batch
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request, require_way
 from gradwright.derivatives.graph.target import Wrt, read_target
 from gradwright.derivatives.hessian import one_value
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.samples.draws import random_like
-from gradwright.derivatives.samples.guard import Batch, read_batch
 from gradwright.derivatives.samples.probe import random_cotangent
 from gradwright.derivatives.samples.trust import SEED, Trust, by_sample, factors, hook_free, largest, real_only
 from gradwright.derivatives.second_order import require_twice

@@ -18,13 +18,13 @@ from torch.autograd.graph import GradientEdge
 
 from gradwright.derivatives.graph.engine import told
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.nodes.elementwise import same_place
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.derivatives.samples.trust import Trust
 from gradwright.derivatives.second_order import require_twice
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares, widened

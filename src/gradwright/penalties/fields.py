@@ -21,12 +21,12 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.target import Target, Wrt
 from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.derivatives.samples.trust import Trust
 
 #: Which coordinates a field was differentiated by, in the order of the coordinates: (0, 0, 1) for u_xxt.

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import BatchDim
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.errors import UsageError
 from gradwright.penalties.directions import flat_samples, normal_numbers
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares

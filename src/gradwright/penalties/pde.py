@@ -23,9 +23,9 @@ from torch.autograd.graph import GradientEdge
 from gradwright.derivatives.graph.captured import Captured
 from gradwright.derivatives.graph.engine import told
 from gradwright.derivatives.graph.function_form import evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.derivatives.samples.trust import real_only
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import UsageError

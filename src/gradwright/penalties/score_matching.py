@@ -24,10 +24,10 @@ from torch import Tensor
 
 from gradwright.derivatives.divergences import divergence
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.target import Wrt, read_target
 from gradwright.derivatives.methods.estimators import random_signs
 from gradwright.derivatives.products import vjp
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.errors import UsageError
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares, widened
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from gradwright.derivatives.graph.function_form import Output
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import BatchDim
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.penalties.values import Reduction, norms, read_reduction, reduced
 
 

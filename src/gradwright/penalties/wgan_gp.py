@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.errors import CoupledBatch, UsageError
 from gradwright.penalties.values import Reduction, norms, one_each, read_reduction, reduced
 

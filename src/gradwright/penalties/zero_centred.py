@@ -12,9 +12,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.derivatives.samples.guard import Batch
 from gradwright.penalties.values import Reduction, one_each, read_reduction, reduced, squares
 
 

@@ -25,13 +25,9 @@ from gradwright.derivatives.methods.carrying import plain
 from gradwright.derivatives.methods.double_vjp import columns_unfit
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import Jet, rule_of
-from gradwright.derivatives.planning.cost import machine_of
 from gradwright.errors import DerivativeError
 
 Key = tuple[Any, int]
-
-#: The fewest directions that are worth the steps' own work.
-FEWEST = 8
 
 #: Nodes whose rules know of the first output only; a double backward of GroupNorm reads the others.
 WITH_STATISTICS = frozenset(
@@ -118,19 +114,6 @@ def same_for_all(request: Request, directions: Tensor) -> Tensor:
     if axis is not None:
         placed = placed.unsqueeze(axis + 1)
     return placed.expand(-1, *request.target.shape)
-
-
-def chunk_for_cache(request: Request) -> int:
-    """How many directions to push at a time: few enough that the widest layer's tangents stay in the cache.
-
-    Measured (B=256, D=50, 128 wide, one core): a Laplacian of all 50 directions at once 24 ms, by tens 14, one by one
-    36, as what a step needs beside the directions (the slope of a tanh) is computed anew for each chunk.
-    """
-    machine = machine_of(request.target.device, request.output.dtype)
-    widest = max((math.prod(step.shape()) for step in request.way.steps), default=1)
-    fitting = max(FEWEST, int(machine.cache) // max(widest * request.output.element_size(), 1))
-    every = max(request.column_count, 1)
-    return math.ceil(every / max(1, round(every / fitting)))  # of equal size: a rest of two costs as much as eight
 
 
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:

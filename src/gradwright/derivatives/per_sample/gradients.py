@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, told
+from gradwright.derivatives.graph.options import Batch, read_batch
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.target import Target
 from gradwright.derivatives.graph.way import Way
@@ -20,7 +21,6 @@ from gradwright.derivatives.per_sample.captured import capture_cotangents, own_p
 from gradwright.derivatives.per_sample.followed import Followed, Key, follow
 from gradwright.derivatives.per_sample.room import Room, read_room
 from gradwright.derivatives.per_sample.trust import coupled_error, look, meeting_error
-from gradwright.derivatives.samples.guard import Batch, read_batch
 from gradwright.derivatives.second_order import require_twice
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_ever
+from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.coloured import coloured, colours, read_sparsity
@@ -19,7 +20,6 @@ from gradwright.derivatives.methods.pushed import PUSHED
 from gradwright.derivatives.methods.sparsity import structural_sparsity
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.cost import Machine, chunk_of, direction_seconds, machine_of, seconds
-from gradwright.derivatives.planning.options import Options
 from gradwright.derivatives.planning.work import Work, work_of
 from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import UsageError

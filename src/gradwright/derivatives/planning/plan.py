@@ -10,6 +10,7 @@ from torch import Tensor
 from gradwright.derivatives.derivation import chosen, is_exact, refuse, shared_columns
 from gradwright.derivatives.graph.engine import hooks_ever
 from gradwright.derivatives.graph.function_form import Output, evaluated
+from gradwright.derivatives.graph.options import Options, read_options
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.planning.budget import one_hots_within
@@ -24,7 +25,6 @@ from gradwright.derivatives.planning.choice import (
     why_not,
 )
 from gradwright.derivatives.planning.cost import peak_bytes
-from gradwright.derivatives.planning.options import Options, read_options
 from gradwright.derivatives.planning.text import bytes_told, seconds_told, table
 from gradwright.derivatives.samples.structure import Structure, examine_structure
 

@@ -9,13 +9,10 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard
+from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.samples.probe import Probe, coupled_error, probe
 from gradwright.derivatives.samples.structure import Structure
-from gradwright.errors import UsageError
-
-#: What is done about samples that meet: found out, computed exactly, or not looked for.
-Batch: TypeAlias = Literal["auto", "coupled", "assume_independent"]
 
 #: How it is known that a Jacobian holds: no recorded operation lets samples meet; one vjp agreed with it; nobody
 #: looked.
@@ -33,13 +30,6 @@ class Outcome:
     @property
     def held(self) -> bool:
         return self.seen is None or self.seen.held
-
-
-def read_batch(batch: str) -> Batch:
-    """The option, judged.  Raises: UsageError."""
-    if batch in ("auto", "coupled", "assume_independent"):
-        return batch  # type: ignore[return-value]
-    raise UsageError(f'batch={batch!r}: choose "auto", "coupled" or "assume_independent"')
 
 
 def watched(

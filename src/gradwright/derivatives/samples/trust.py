@@ -22,10 +22,9 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
+from gradwright.derivatives.graph.options import read_batch, read_options
 from gradwright.derivatives.graph.request import Request
-from gradwright.derivatives.planning.options import read_options
 from gradwright.derivatives.samples.draws import random_like
-from gradwright.derivatives.samples.guard import read_batch
 from gradwright.derivatives.samples.probe import compare, coupled_error, random_cotangent
 from gradwright.derivatives.samples.structure import examine_structure
 from gradwright.errors import UsageError

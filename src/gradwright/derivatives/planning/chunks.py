@@ -1,14 +1,20 @@
-"""How many directions go at a time within ``max_bytes``, where what they make adds up and is not kept apart."""
+"""How many directions go at a time: within ``max_bytes``, where what they make adds up; or as stay in the cache."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
+from gradwright.derivatives.graph.request import Request
+from gradwright.derivatives.planning.cost import machine_of
 from gradwright.errors import DerivativeError
 from gradwright.ground.memory import memory_of
+
+#: The fewest directions that are worth the steps' own work.
+FEWEST = 8
 
 
 def chunk_within(
@@ -54,3 +60,16 @@ def _with_graph(run: Callable[[int, int], object], count: int, size: int, device
     second = memory_of(lambda: run(min(2 * size, count), size), device)
     keeps = max(second.kept_bytes - first.kept_bytes, 0) / (min(2 * size, count) - size)
     return round(first.peak_bytes + (count - size) * keeps)
+
+
+def chunk_for_cache(request: Request) -> int:
+    """How many directions to push at a time: few enough that the widest layer's tangents stay in the cache.
+
+    Measured (B=256, D=50, 128 wide, one core): a Laplacian of all 50 directions at once 24 ms, by tens 14, one by one
+    36, as what a step needs beside the directions (the slope of a tanh) is computed anew for each chunk.
+    """
+    machine = machine_of(request.target.device, request.output.dtype)
+    widest = max((math.prod(step.shape()) for step in request.way.steps), default=1)
+    fitting = max(FEWEST, int(machine.cache) // max(widest * request.output.element_size(), 1))
+    every = max(request.column_count, 1)
+    return math.ceil(every / max(1, round(every / fitting)))  # of equal size: a rest of two costs as much as eight

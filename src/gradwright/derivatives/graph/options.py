@@ -7,11 +7,20 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from gradwright.derivatives.samples.guard import Batch, read_batch
 from gradwright.errors import UsageError
+
+#: What is done about samples that meet: found out, computed exactly, or not looked for.
+Batch: TypeAlias = Literal["auto", "coupled", "assume_independent"]
 
 #: Backwards that make rows, forwards that make columns, or whichever is quicker.
 Mode: TypeAlias = Literal["auto", "reverse", "forward"]
+
+
+def read_batch(batch: str) -> Batch:
+    """The option, judged.  Raises: UsageError."""
+    if batch in ("auto", "coupled", "assume_independent"):
+        return batch  # type: ignore[return-value]
+    raise UsageError(f'batch={batch!r}: choose "auto", "coupled" or "assume_independent"')
 
 
 @dataclass(frozen=True, eq=False)
