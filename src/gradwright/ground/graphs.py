@@ -20,7 +20,12 @@ def graph_of(outputs: Iterable[Tensor], *, most: int | None = None, apart: Colle
     >>> [node.name() for node in graph_of([(x * 2).sum()])]
     ['SumBackward0', 'MulBackward0', 'torch::autograd::AccumulateGrad']
     """
-    waiting: deque[Any] = deque(output.grad_fn for output in outputs)
+    yield from nodes_behind((output.grad_fn for output in outputs), most=most, apart=apart)
+
+
+def nodes_behind(nodes: Iterable[Any], *, most: int | None = None, apart: Collection[Any] = ()) -> Iterator[Any]:
+    """These nodes and every node behind them: ``graph_of``, from nodes on."""
+    waiting: deque[Any] = deque(nodes)
     seen: set[Any] = {None, *apart}
     left = most
     while waiting and left != 0:

@@ -13,6 +13,7 @@ from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
 from gradwright.derivatives.graph.target import Target, Wrt, read_target, require_ordinary, short_name
 from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
+from gradwright.ground.graphs import graph_of, nodes_behind
 
 #: One axis for both, or the output's and the target's; None for a target that has no batch (a parameter).
 BatchDim: TypeAlias = int | tuple[int, int | None]
@@ -165,19 +166,5 @@ def _why_no_way(output: Tensor, target: Target) -> str:
 
 def _made_beside(output: Tensor, target: Target) -> Any:
     """The node of the value nearest to ``wrt`` that both it and y were made from; None where there is none."""
-    behind: set[Any] = set()
-    waiting: list[Any] = [output.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in behind:
-            behind.add(node)
-            waiting += [following for following, _ in node.next_functions]
-    waiting, seen = [target.node], {None}
-    while waiting:
-        node = waiting.pop(0)
-        if node in behind:
-            return node
-        following = [one for one, _ in node.next_functions if one not in seen]
-        seen.update(following)
-        waiting += following
-    return None
+    behind = set(graph_of([output]))
+    return next((node for node in nodes_behind([target.node]) if node in behind), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -103,7 +104,17 @@ def find_way(output: Tensor, target: Target) -> Way:
         return Way(output, target, (), found)
     if (start, output.output_nr) == goal:
         return Way(output, target, (), True)
-    leads: dict[Any, bool] = {None: False, goal[0]: False}
+    steps = steps_between(start, {goal}, closed=(goal[0],))
+    return Way(output, target, steps, bool(steps), frozenset(step.name for step in steps))
+
+
+def steps_between(start: Any, goals: Set[tuple[Any, int]], closed: Collection[Any] = ()) -> tuple[Step, ...]:
+    """Every recorded operation from ``start`` back that leads to a goal, a node with the number of its output.
+
+    Topological: a step stands before all steps that it took its inputs from.  Empty where ``start`` leads to none.
+    ``closed``: nodes that are not looked behind.
+    """
+    leads: dict[Any, bool] = dict.fromkeys((None, *closed), False)
     after: list[Step] = []
     waiting: list[tuple[Any, Any]] = [(start, None)]  # a node, and what it was computed from once that is known
     while waiting:
@@ -111,10 +122,10 @@ def find_way(output: Tensor, target: Target) -> Way:
         if known is not None:
             inputs = []
             reached = False
-            for following, number in known:
-                behind = leads[following] or (following is goal[0] and number == goal[1])
+            for into in known:
+                behind = leads[into[0]] or into in goals
                 reached = reached or behind
-                inputs.append(Into(following, number, behind))
+                inputs.append(Into(into[0], into[1], behind))
             if reached:
                 leads[node] = True
                 after.append(Step(node, tuple(inputs)))
@@ -125,4 +136,4 @@ def find_way(output: Tensor, target: Target) -> Way:
                 waiting.append((node, known))
                 waiting += [(following, None) for following, _ in known if following not in leads]
     after.reverse()
-    return Way(output, target, tuple(after), leads.get(start, False), frozenset(step.name for step in after))
+    return tuple(after)

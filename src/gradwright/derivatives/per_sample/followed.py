@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from torch.autograd.graph import get_gradient_edge
 
-from gradwright.derivatives.graph.way import Into, Step
+from gradwright.derivatives.graph.way import Into, Step, steps_between
 from gradwright.derivatives.nodes import Place, rule_of
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.boundary import Make, boundary_of
@@ -56,37 +55,11 @@ class Followed:
     meeting: Step | None = None
 
 
-def find_steps(start: Any, targets: Sequence[Key]) -> dict[Any, Step]:
-    """Every recorded operation that leads to a target, those nearer to the losses first.
-
-    Topological: a step stands before all steps that it took its inputs from.
-    """
-    goals = set(targets)
-    leads: dict[Any, bool] = {None: False}
-    after: list[Step] = []
-    waiting: list[tuple[Any, bool]] = [(start, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            inputs = tuple(
-                Into(following, number, leads[following] or (following, number) in goals)
-                for following, number in node.next_functions
-            )
-            leads[node] = any(into.leads for into in inputs)
-            if leads[node]:
-                after.append(Step(node, inputs))
-        elif node not in leads:
-            leads[node] = False  # until its inputs are known; a graph has no cycles
-            waiting.append((node, True))
-            waiting += [(following, False) for following, _ in node.next_functions if following not in leads]
-    return {step.node: step for step in reversed(after)}
-
-
 def follow(asked: Asked) -> Followed:
     """Follow the batch.  Cost: some microseconds a step; no tensor is touched."""
     start = get_gradient_edge(asked.losses)
     goals = [(target.edge.node, target.edge.output_nr) for target in asked.targets]
-    found = Followed(find_steps(start.node, goals))
+    found = Followed({step.node: step for step in steps_between(start.node, set(goals))})
     own: dict[Any, dict[int, Place]] = {start.node: {start.output_nr: Place(0)}}
     shared: set[Any] = set()
     for node, step in found.steps.items():

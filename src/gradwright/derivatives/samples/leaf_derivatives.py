@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch.autograd.graph import GradientEdge
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.samples.draws import random_like
 from gradwright.derivatives.samples.meeting import SeenFrom
+from gradwright.ground.graphs import graph_of
 
 #: Largest relative difference of a leaf's gradient that is taken for rounding, in epsilons; beyond, rounding is
 #: measured, and a difference may be ROUNDING times that.
@@ -60,18 +60,12 @@ def derivatives_apart(request: Request, cotangent: Tensor, seen_from: SeenFrom) 
 
 def _leaves(*rows: Tensor, target: GradientEdge) -> list[GradientEdge]:
     """Every leaf behind ``rows``, and the target where it is one of the values they depend on."""
-    waiting = [row.grad_fn for row in rows if row.grad_fn is not None]
-    seen: set[Any] = set(waiting)
     edges = []
-    while waiting:
-        node: Any = waiting.pop()
+    for node in graph_of(rows):
         if hasattr(node, "variable"):
             edges.append(GradientEdge(node, 0))
         elif node is target.node:
             edges.append(target)
-        following = {into for into, _ in node.next_functions if into is not None} - seen
-        seen |= following
-        waiting += following
     return edges
 
 
