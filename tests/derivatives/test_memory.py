@@ -93,6 +93,12 @@ def test_the_peak_stays_within_what_was_given(name: str, create_graph: bool) -> 
         assert peak_of(made) <= 1.1 * given
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_peak_stays_within_what_was_given_where_a_hook_may_be(name: str) -> None:
+    torch.ones(1, requires_grad=True).register_hook(lambda cotangent: cotangent)  # anywhere: then one vjp has to agree
+    test_the_peak_stays_within_what_was_given(name, True)
+
+
 def test_a_coupled_batch_is_made_within_what_was_given() -> None:
     z = torch.randn(32, 16, requires_grad=True)
     y = nn.BatchNorm1d(16)(z)

@@ -47,6 +47,10 @@ class Need:
     tried: int
 
 
+#: How much more than ``max_bytes`` a measured need may be: it differs by a per cent from one time to the next, and what
+#: an error said is needed at least has to be enough.  Ten per cent are promised.
+SLACK = 1.03
+
 #: What is needed, by the size of the chunk.
 Needed = Callable[[int], Need]
 
@@ -63,7 +67,7 @@ def within(weighed: Weighed, structure: Structure, max_bytes: int) -> Candidate:
     likely = likely or [min(candidates, key=lambda candidate: _likely(weighed, candidate))]
     least = []
     for candidate in likely:
-        needed = _needed(request, candidate, _beside(request, candidate) if _is_probed(weighed) else 0)
+        needed = _needed(request, candidate, _beside(request, candidate) if _is_probed(weighed) else _nothing)
         chunk, needs = _largest(needed, candidate.chunk, max_bytes)
         if chunk is not None:
             return replace(candidate, chunk=chunk)
@@ -99,8 +103,8 @@ def _likely(weighed: Weighed, candidate: Candidate) -> float:
     return start + peak_bytes(candidate.count, 1, weighed.work, result_bytes(request), False)
 
 
-def _needed(request: Request, candidate: Candidate, beside: int) -> Needed:
-    """``beside``: what the probe takes while the Jacobian is there."""
+def _needed(request: Request, candidate: Candidate, beside: Callable[[int], int]) -> Needed:
+    """``beside``: what the probe takes while the Jacobian is there, by the size of the chunk."""
     directions, result = candidate.directions(request), result_bytes(request)
     parts = 3 if request.output.is_complex() else 1  # the pulls of 1 and of i, and what they are joined into
     sums = result * candidate.count // (request.row_count if candidate.method.side == "rows" else request.column_count)
@@ -115,7 +119,8 @@ def _needed(request: Request, candidate: Candidate, beside: int) -> Needed:
         alive, peak = need.alive, parts * need.peak
         if candidate.pattern is not None:  # gathered from the sums, then put in their places
             alive, peak = alive + result, max(peak, alive + 2 * result)
-        return Need(max(peak, alive + beside), alive, need.tried)
+        probing = beside(chunk)
+        return Need(max(peak, alive + probing), alive, max(need.tried, probing))
 
     return needed
 
@@ -150,7 +155,7 @@ def _largest(needed: Needed, chunk: int, max_bytes: int) -> tuple[int | None, in
     while True:
         need = needed(size)
         least = need.peak if least is None else min(least, need.peak)
-        if need.peak <= max_bytes:
+        if need.peak <= SLACK * max_bytes:
             fits = size
         if size >= chunk or 2 * need.tried > max_bytes:  # trying twice as many has to fit, too
             return fits, least
@@ -161,18 +166,30 @@ def _is_probed(weighed: Weighed) -> bool:
     return weighed.options.batch == "auto" and weighed.request.samples > 1 and (not weighed.proved or hooks_ever() > 0)
 
 
-def _beside(request: Request, candidate: Candidate) -> int:
-    """What the random cotangent takes: its vjp, pieces of the Jacobian, and with a graph the backward of both."""
+def _nothing(chunk: int) -> int:
+    return 0
+
+
+def _beside(request: Request, candidate: Candidate) -> Callable[[int], int]:
+    """What the random cotangent takes: its vjp, pieces of the Jacobian, and with a graph the backward of both, which
+    goes through a chunk at a time.
+    """
     output, target, create_graph = request.output, request.target, request.create_graph
-
-    def compared() -> object:
-        pulled = pull(output, target, random_cotangent(output), create_graph=create_graph)
-        made = candidate.method.run(request, candidate.directions(request)[:1], 1) if create_graph else pulled
-        return pulled, made, create_graph and derivatives_agree(request, made, made)
-
-    taken = memory_of(compared, output.device).peak_bytes
     blocks = 2 * result_bytes(request)
-    return 2 * taken + (blocks if create_graph else min(blocks, PIECES))
+
+    @cache
+    def beside(chunk: int) -> int:
+        def compared() -> object:
+            pulled = pull(output, target, random_cotangent(output), create_graph=create_graph)
+            if not create_graph:
+                return pulled
+            made = candidate.method.run(request, candidate.directions(request)[:chunk], chunk)
+            return pulled, made, derivatives_agree(request, made, made)
+
+        taken = memory_of(compared, output.device).peak_bytes
+        return 2 * taken + (blocks if create_graph else min(blocks, PIECES))
+
+    return beside if create_graph else lambda chunk: beside(1)
 
 
 def _too_little(request: Request, max_bytes: int, least: int) -> DerivativeError:
