@@ -47,8 +47,8 @@ class Need:
     tried: int
 
 
-#: How much more than ``max_bytes`` a measured need may be: it differs by up to four per cent from one time to the next, and what
-#: an error said is needed at least has to be enough.  Ten per cent are promised.
+#: How much more than ``max_bytes`` a measured need may be: it differs by up to four per cent from one time to the next,
+#: and what an error said is needed at least has to be enough.  Ten per cent are promised.
 SLACK = 1.06
 
 #: What is needed, by the size of the chunk.
