@@ -65,7 +65,7 @@ def test_a_mode_stands_as_the_reason() -> None:
 def test_a_method_that_is_too_large_says_so() -> None:
     y, z = tail()
     free = plan(y, wrt=z)
-    told = plan(y, wrt=z, max_bytes=11_000_000)
+    told = plan(y, wrt=z, max_bytes=10_200_000)
     assert told.methods[0].chunk < free.chunk or told.choice != free.choice
     assert plan(y, wrt=z, max_bytes=10**9).choice == free.choice
 
