@@ -33,8 +33,8 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-pytest: $(READY)
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
+pytest: $(READY) # one thread for each of the two workers: two each get into one another's way
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
