@@ -86,7 +86,7 @@ test-gpu: $(SITE) ## the tests marked gpu, with that machine's own torch
 	$(ON_GPU) -m pytest -m gpu tests
 
 bench-gpu: $(SITE) ## the benchmarks that have a device, results under benchmarks/results
-	for question in $$(grep -l -- '"--device"' benchmarks/*.py); do $(ON_GPU) $$question --device cuda || exit 1; done
+	for question in $$(grep -l 'from on_device import' benchmarks/*.py); do $(ON_GPU) $$question --device cuda || exit 1; done
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant
 	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not peers" -k golden

@@ -21,18 +21,16 @@ of the whole, above what stood before, the result included. The aim: 2.5 times a
 
 from __future__ import annotations
 
-import argparse
 import copy
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, now, peak_bytes, read_setting
+from recording import save
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
@@ -220,14 +218,6 @@ def problems(device: torch.device) -> dict[str, Problem]:
     }
 
 
-def now(device: torch.device) -> float:
-    """Seconds; on the CPU those of the calling thread, which runs its backward: the turns of others don't count."""
-    if device.type != "cuda":
-        return time.thread_time()
-    torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
 def run(way: Way, device: torch.device) -> tuple[float, float]:
     """Seconds of the forward, and of the backward; what was made is let go untimed."""
     begin = now(device)
@@ -286,31 +276,18 @@ def measure(problem: Problem, ways: dict[str, Any], rounds: int, device: torch.d
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="three rounds")
-    parser.add_argument("--no-save", action="store_true")
-    options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Full backward hook is firing")  # Opacus, where x needs no gradient
-    device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    rounds = 3 if options.quick else options.rounds
-    given = problems(device)
-    tables = {name: measure(problem, ALONE, rounds, device) for name, problem in given.items()}
+    setting = read_setting(__doc__, rounds=15, quick=3)
+    given = problems(setting.device)
+    tables = {name: measure(problem, ALONE, setting.rounds, setting.device) for name, problem in given.items()}
     for name, problem in given.items():
-        beside = measure(problem, BESIDE, rounds, device)
+        beside = measure(problem, BESIDE, setting.rounds, setting.device)
         tables[name] |= {("plain, second run" if way == "plain" else way): row for way, row in beside.items()}
     for name, table in tables.items():
         print(f"\n{name}")
         for way, row in table.items():
             told = "  ".join(f"{key} {value}" for key, value in row.items())
             print(f"  {way:20}{told}")
-    machine = describe_machine() | {"device": device.type}
-    if device.type == "cuda":
-        machine |= {"cpu": torch.cuda.get_device_name(device), "allocator": "CUDA caching allocator"}
     results = {}
     for name, table in tables.items():
         others = {way: row["whole_ms"] for way, row in table.items() if "whole_ms" in row and way not in OWN}
@@ -328,10 +305,10 @@ def main() -> None:
         "One thread; medians; forward included unless it says backward only; the aim is 2.5 times plain, ahead of all.",
         "A plain backward of the MLP writes 0.1 MiB, ours 25 MiB: plain and 'writing alone' together are the floor.",
     ]
-    if not options.no_save:
+    if setting.save:
         save(
             "how_fast_are_per_sample_gradients",
-            {"machine": machine, "results": results, "tables": tables, "notes": notes},
+            {"machine": machine_of(setting.device), "results": results, "tables": tables, "notes": notes},
         )
 
 

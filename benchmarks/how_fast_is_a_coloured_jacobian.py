@@ -9,25 +9,23 @@ gradients.
 The graph exists; ``vmap(jacrev)`` and ``functional.jacobian`` can't use it and run the network again.
 ``gw.batch_jacobian`` is called as a user does (no sparsity given: it is found, proved and coloured within the time).
 In every round each way runs once, in turn; the figure is the median over rounds, the ratio the median of the rounds'
-ratios to ours. The first round is not counted. Every result is compared with the sum trick's. Peak bytes are those
-above what stood before the call. The aim: a fifth of the sum trick's time, with create_graph, on the convolutional
-stencil.
+ratios to ours. The first round is not counted. On a CPU it is the CPU time of one thread. Every
+result is compared with the sum trick's. Peak bytes are those above what stood before the call. The aim: a fifth of
+the sum trick's time, with create_graph, on the convolutional stencil.
 
     python benchmarks/how_fast_is_a_coloured_jacobian.py [--device cuda] [--rounds 9] [--quick] [--no-save]
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, peak_bytes, read_setting, seconds
+from recording import save
 from torch import Tensor, nn
 
 import gradwright as gw
@@ -167,18 +165,6 @@ def job(way: Callable[[Problem], Tensor], problem: Problem) -> Tensor | tuple[Te
     )
 
 
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    start = time.perf_counter()
-    kept = call()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    took = time.perf_counter() - start
-    del kept
-    return took
-
-
 def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, dict[str, object]]:
     ways = {name: way for name, way in WAYS.items() if not (problem.create_graph and name in WITHOUT_GRAPH)}
     truth = problem.blocks(sum_trick(problem)).detach()
@@ -203,31 +189,19 @@ def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--quick", action="store_true", help="two rounds")
-    parser.add_argument("--no-save", action="store_true")
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    setting = read_setting(__doc__, rounds=9, quick=2)
     tables: dict[str, dict[str, dict[str, object]]] = {}
     for name, (make, shape) in NETWORKS.items():
         for create_graph in (False, True):
             torch.manual_seed(0)
-            net = make().to(device)
-            z = torch.randn(shape, device=device, requires_grad=True)
+            net = make().to(setting.device)
+            z = torch.randn(shape, device=setting.device, requires_grad=True)
             problem = Problem(net, z, net(z), create_graph)
             title = f"{name}, B={shape[0]}" + (", create_graph, with the penalty's gradients" if create_graph else "")
-            tables[title] = measure(problem, 2 if options.quick else options.rounds, device)
+            tables[title] = measure(problem, setting.rounds, setting.device)
             print(f"\n{title}\n{gw.plan(problem.y, problem.z, create_graph=create_graph)}")
             for way, row in tables[title].items():
                 print(f"  {way:24}{row['ms']:10} ms  {row['times_ours']:8} x  {row['peak_MiB']:8} MiB")
-    machine = describe_machine() | {"device": device.type}
-    if device.type == "cuda":
-        machine |= {"cpu": torch.cuda.get_device_name(device), "allocator": "CUDA caching allocator"}
     results = {
         title: {
             "sum_trick_ms": rows["sum trick"]["ms"],
@@ -239,10 +213,10 @@ def main() -> None:
         for title, rows in tables.items()
     }
     notes = ["One thread; medians; the sum trick's time divided by ours is `times`; the aim is 5 with create_graph."]
-    if not options.no_save:
+    if setting.save:
         save(
             "how_fast_is_a_coloured_jacobian",
-            {"machine": machine, "results": results, "tables": tables, "notes": notes},
+            {"machine": machine_of(setting.device), "results": results, "tables": tables, "notes": notes},
         )
 
 

@@ -17,17 +17,15 @@ before the call. The aim: half of nested autograd's time at D = 50, differentiab
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, peak_bytes, read_setting, seconds
+from recording import save
 from torch import Tensor, nn
 
 from gradwright.derivatives.laplacians import laplacian
@@ -127,21 +125,6 @@ def job(way: Callable[[Problem], Tensor], problem: Problem) -> Tensor | tuple[Te
     )
 
 
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cpu":
-        start = time.process_time()
-        kept = call()
-        took = time.process_time() - start
-    else:
-        torch.cuda.synchronize(device)
-        start = time.perf_counter()
-        kept = call()
-        torch.cuda.synchronize(device)
-        took = time.perf_counter() - start
-    del kept
-    return took
-
-
 def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, dict[str, object]]:
     truth = nested_autograd(problem).detach()
     for name, way in WAYS.items():
@@ -174,28 +157,15 @@ def problem_of(width: int, create_graph: bool, device: torch.device) -> Problem:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="two rounds")
-    parser.add_argument("--no-save", action="store_true")
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    rounds = 2 if options.quick else options.rounds
+    setting = read_setting(__doc__, rounds=15, quick=2)
     tables: dict[str, dict[str, dict[str, object]]] = {}
     for width in (3, 10, 50):
         for create_graph in (False, True):
             title = f"D={width}, " + ("differentiable, with a loss and its gradients" if create_graph else "plain")
-            tables[title] = measure(problem_of(width, create_graph, device), rounds, device)
+            tables[title] = measure(problem_of(width, create_graph, setting.device), setting.rounds, setting.device)
             print(f"\n{title}")
             for way, row in tables[title].items():
                 print(f"  {way:28}{row['ms']:10} ms  {row['of_nested']:8} x  {row['peak_MiB']:8} MiB")
-    machine = describe_machine() | {"device": device.type}
-    if device.type == "cuda":
-        machine |= {"cpu": torch.cuda.get_device_name(device), "allocator": "CUDA caching allocator"}
     results = {
         title: {
             "nested_autograd_ms": rows["nested autograd"]["ms"],
@@ -211,8 +181,11 @@ def main() -> None:
         f"MLP D -> {WIDTH} -> {WIDTH} -> {WIDTH} -> 1, tanh, B = {SAMPLES}, float32; on a CPU one thread; medians.",
         "`of nested`: the time over nested autograd's; the aim is 0.5 at D = 50, differentiable.",
     ]
-    if not options.no_save:
-        save("how_fast_is_a_laplacian", {"machine": machine, "results": results, "tables": tables, "notes": notes})
+    if setting.save:
+        save(
+            "how_fast_is_a_laplacian",
+            {"machine": machine_of(setting.device), "results": results, "tables": tables, "notes": notes},
+        )
 
 
 if __name__ == "__main__":

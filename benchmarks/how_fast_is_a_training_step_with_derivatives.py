@@ -4,24 +4,22 @@ Whole steps (zero_grad, loss, backward, Adam) whose loss holds derivatives of th
 it and with Gradwright: physics-informed networks, the critic of a WGAN-GP, continuous normalizing flows; see steps/.
 All ways of a task give the same loss and gradients (asserted, from the same parameters). One process, the ways in turn,
 medians; `times ours` is the median of the ratios within a turn, above 1 where ours is faster. Peak: bytes that the
-step's tensors held at once, beyond what was there before. float32; one thread on the CPU.
+step's tensors held at once, beyond what was there before. float32; on the CPU one thread, and the time it computed.
 
     python benchmarks/how_fast_is_a_training_step_with_derivatives.py [--device cuda] [--rounds 15] [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, peak_bytes, read_setting, seconds
+from recording import save
 from steps import critics, encoders, equations, flows
 from steps.task import Task
 from torch import Tensor, nn
@@ -68,14 +66,6 @@ def step(way: Callable[[nn.Module], Tensor], model: nn.Module, optimizer: torch.
     optimizer.step()
 
 
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    started = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - started
-
-
 def measure(task: Task, rounds: int, device: torch.device) -> dict[str, dict[str, object]]:
     steps = {}
     for name, way in task.ways.items():
@@ -99,26 +89,17 @@ def measure(task: Task, rounds: int, device: torch.device) -> dict[str, dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="small sizes, three rounds, nothing saved")
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    torch.set_num_threads(1)
+    setting = read_setting(__doc__, rounds=15, quick=3, told=", small sizes, nothing saved")
     results: dict[str, dict[str, object]] = {}
-    for task in tasks(options.quick, device):
+    for task in tasks(setting.quick, setting.device):
         assert_agreement(task)
-        rows = measure(task, 3 if options.quick else options.rounds, device)
+        rows = measure(task, setting.rounds, setting.device)
         results |= rows
         for name, row in rows.items():
             print(f"{name:75} {row['ms']:>9} ms {row['times_ours']:>6} x {row['peak_MiB']:>8} MiB", file=sys.stderr)
-    if options.quick:
-        return
-    machine = describe_machine() | {"device": device.type}
-    if device.type == "cuda":
-        machine["gpu"] = torch.cuda.get_device_name(device)
-    save(QUESTION, {"machine": machine, "threads": 1, "rounds": options.rounds, "results": results, "notes": NOTES})
+    if setting.save and not setting.quick:
+        told = {"threads": 1, "rounds": setting.rounds, "results": results, "notes": NOTES}
+        save(QUESTION, {"machine": machine_of(setting.device), **told})
 
 
 NOTES = [

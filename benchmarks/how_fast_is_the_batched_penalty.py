@@ -16,15 +16,13 @@ fast as the loop at B = 256, 400 times at B = 1024.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, peak_bytes, read_setting, seconds
+from recording import save
 from torch import Tensor, nn
 
 from gradwright.derivatives.jacobian import batch_jacobian
@@ -74,19 +72,6 @@ def step(net: SimpleNet, x: Tensor, target: Tensor, penalty: Callable[[Tensor, T
     return [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
 
 
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    if device.type != "cpu":
-        torch.cuda.synchronize(device)
-    start = clock()
-    kept = call()
-    if device.type != "cpu":
-        torch.cuda.synchronize(device)
-    took = clock() - start
-    del kept
-    return took
-
-
 def measure(samples: int, deep: bool, rounds: int, device: torch.device) -> dict[str, object]:
     torch.manual_seed(0)
     net = SimpleNet(deep).to(device)
@@ -115,28 +100,16 @@ def measure(samples: int, deep: bool, rounds: int, device: torch.device) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one round, without B = 1024")
-    parser.add_argument("--no-save", action="store_true")
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    setting = read_setting(__doc__, rounds=5, quick=1, told=", without B = 1024")
     results: dict[str, dict[str, object]] = {}
     for deep in (False, True):
-        for samples in (64, 256) if options.quick else (64, 256, 1024):
+        for samples in (64, 256) if setting.quick else (64, 256, 1024):
             title = f"B={samples}, " + ("tail 1->128->128->2" if deep else "SimpleNet")
-            rounds = 1 if options.quick else min(options.rounds, 2) if samples == 1024 else options.rounds
-            results[title] = measure(samples, deep, rounds, device)
+            rounds = min(setting.rounds, 2) if samples == 1024 else setting.rounds
+            results[title] = measure(samples, deep, rounds, setting.device)
             print(title, results[title], flush=True)
-    if not options.no_save:
-        machine = describe_machine() | {"device": device.type}
-        if device.type == "cuda":
-            machine |= {"cpu": torch.cuda.get_device_name(device), "allocator": "CUDA caching allocator"}
-        save("how_fast_is_the_batched_penalty", {"machine": machine, "results": results})
+    if setting.save:
+        save("how_fast_is_the_batched_penalty", {"machine": machine_of(setting.device), "results": results})
 
 
 if __name__ == "__main__":

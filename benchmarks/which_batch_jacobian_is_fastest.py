@@ -21,19 +21,17 @@ With ``.venv-peers/bin/python`` TorchJD is beside us.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import random
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import torch
-from peak_memory import peak_bytes
-from recording import describe_machine, save
+from on_device import machine_of, now, peak_bytes, read_setting, seconds
+from recording import save
 from torch import Tensor, nn
 
 from gradwright.derivatives.jacobian import batch_jacobian
@@ -140,26 +138,13 @@ def job(way: Callable[[Problem], Tensor], problem: Problem) -> Tensor:
 
 def looped(problem: Problem) -> float:
     """Seconds of the loop over samples and outputs, from its first backwards."""
-    start = time.process_time()
+    start = now(problem.z.device)
     rows = [torch.autograd.grad(problem.y[b, 0], problem.z, retain_graph=True, create_graph=problem.create_graph)[0][b]
             for b in range(LOOPED)]  # fmt: skip
     if problem.create_graph:
         penalty = torch.stack(rows).square().sum()
         torch.autograd.grad(penalty, list(problem.net.parameters()), retain_graph=True, allow_unused=True)
-    return (time.process_time() - start) * problem.y.numel() / LOOPED
-
-
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    if device.type != "cpu":
-        torch.cuda.synchronize(device)
-    start = clock()
-    kept = call()
-    if device.type != "cpu":
-        torch.cuda.synchronize(device)
-    took = clock() - start
-    del kept
-    return took
+    return (now(problem.z.device) - start) * problem.y.numel() / LOOPED
 
 
 def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, object]:
@@ -211,16 +196,7 @@ def problem_of(columns: int, rows: int, create_graph: bool, device: torch.device
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="two rounds")
-    parser.add_argument("--no-save", action="store_true")
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    setting = read_setting(__doc__, rounds=7, quick=2)
     with contextlib.suppress(ImportError):
         import torchjd as _  # noqa: F401
 
@@ -230,19 +206,16 @@ def main() -> None:
         for columns in (2, 32, 256):
             for rows in (2, 16, 64):
                 title = f"D={columns}, K={rows}, " + ("with a penalty and its gradients" if create_graph else "plain")
-                problem = problem_of(columns, rows, create_graph, device)
-                results[title] = measure(problem, 2 if options.quick else options.rounds, device)
+                problem = problem_of(columns, rows, create_graph, setting.device)
+                results[title] = measure(problem, setting.rounds, setting.device)
                 row = results[title]
                 print(
                     f"{title:50} ratio {row['ratio']:5}  best {row['best']:26} ours took {row['ours_took']:12}",
                     flush=True,
                 )
                 print("    " + "  ".join(f"{name[:-4]} {ms}" for name, ms in row.items() if name.endswith(", ms")))
-    if not options.no_save:
-        machine = describe_machine() | {"device": device.type}
-        if device.type == "cuda":
-            machine |= {"cpu": torch.cuda.get_device_name(device), "allocator": "CUDA caching allocator"}
-        save("which_batch_jacobian_is_fastest", {"machine": machine, "results": named(results)})
+    if setting.save:
+        save("which_batch_jacobian_is_fastest", {"machine": machine_of(setting.device), "results": named(results)})
 
 
 def named(results: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
