@@ -7,24 +7,17 @@ Function is never in the table; neither is a node whose formula depends on more 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.ground.discovery import table_in
 
 __all__ = ["Jet", "Place", "Rule", "rule_of"]
 
 
 @cache
 def _rules() -> dict[str, Rule]:
-    found: dict[str, Rule] = {}
-    for module in pkgutil.iter_modules(__path__):
-        family = getattr(importlib.import_module(f"{__name__}.{module.name}"), "RULES", {})
-        twice_told = found.keys() & family.keys()
-        assert not twice_told, f"two rules for {sorted(twice_told)}"
-        found |= family
-    return found
+    return table_in(__name__, "RULES")
 
 
 def rule_of(name: str) -> Rule | None:

@@ -5,24 +5,17 @@ A rule is a proof, as in ``nodes``: it is written only for nodes of torch's own,
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make
+from gradwright.ground.discovery import table_in
 
 __all__ = ["Boundary", "Make", "boundary_of"]
 
 
 @cache
 def _rules() -> dict[str, Boundary]:
-    found: dict[str, Boundary] = {}
-    for module in pkgutil.iter_modules(__path__):
-        family = getattr(importlib.import_module(f"{__name__}.{module.name}"), "BOUNDARIES", {})
-        twice_told = found.keys() & family.keys()
-        assert not twice_told, f"two rules for {sorted(twice_told)}"
-        found |= family
-    return found
+    return table_in(__name__, "BOUNDARIES")
 
 
 def boundary_of(name: str) -> Boundary | None:
