@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
+from tests.derivatives.functions import Cubed
 from torch import Tensor, nn
 
 
@@ -30,25 +30,6 @@ def one_hot_hessian(y: Tensor, z: Tensor, create_graph: bool = False) -> Tensor:
 
 def one_hot_laplacian(y: Tensor, z: Tensor, create_graph: bool = False) -> Tensor:
     return one_hot_hessian(y, z, create_graph).diagonal(dim1=-2, dim2=-1).sum(-1)
-
-
-class Cube(torch.autograd.Function):
-    """x^3 by a backward of somebody's own: no rule knows it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return 3 * x**2 * grad_output
-
-
-class Cubed(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return Cube.apply(x)
 
 
 class WrittenOut(nn.Module):

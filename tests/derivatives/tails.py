@@ -1,14 +1,13 @@
-"""The tails of networks that batch Jacobians are judged on: research/derivatives.md, fact 4, and issue 5's list."""
+"""The tails of networks that batch Jacobians are judged on: layers, custom Functions, and ways for samples to meet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
+from tests.derivatives.functions import Cube, Normalised, NumpySine
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 B, D, K = 5, 3, 2
 
@@ -26,43 +25,6 @@ class Tail:
 def _tail(module: nn.Module, **facts: bool) -> Tail:
     module = module.double()
     return Tail(module, tuple(module.parameters()), **facts)
-
-
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return 3 * x**2 * cotangent
-
-
-class NumpySine(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return torch.from_numpy(torch.sin(x.detach()).numpy())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return torch.from_numpy(cotangent.numpy() * x.cos().numpy())
-
-
-class Normalised(torch.autograd.Function):
-    """Its backward scales the cotangent to norm 1 over the whole batch."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
-        return cotangent / cotangent.norm()
 
 
 class Applied(nn.Module):

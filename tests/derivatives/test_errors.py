@@ -83,24 +83,6 @@ def test_an_output_that_is_a_leaf_is_told() -> None:
         gw.batch_jacobian(torch.ones(5, 3, requires_grad=True), _latent())
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
-def test_a_graph_that_exists_is_differentiated_in_any_mode(mode: Any) -> None:
-    z = _latent()
-    y = z.T.exp() * 2
-    with mode():
-        made = gw.batch_jacobian(y, z, batch_dim=(1, 0))
-        held = gw.check_batch_independence(y, z, batch_dim=(1, 0))
-    torch.testing.assert_close(made, gw.batch_jacobian(y, z, batch_dim=(1, 0)))
-    assert held
-
-
-def test_a_graph_can_not_be_made_in_inference_mode() -> None:
-    z = _latent()
-    y = z.tanh()
-    with torch.inference_mode(), pytest.raises(UsageError, match="leave the inference mode"):
-        gw.batch_jacobian(y, z, create_graph=True)
-
-
 def test_a_target_without_gradients_is_told() -> None:
     with pytest.raises(UsageError, match=r"requires_grad=False.*requires_grad_\(\) before"):
         gw.batch_jacobian(_latent().tanh(), torch.ones(5, 3))
@@ -217,3 +199,13 @@ def test_no_sample_and_one_sample_are_batches(samples: int) -> None:
     y = nn.functional.layer_norm(z, (3,))
     assert gw.batch_jacobian(y, z).shape == (samples, 3, 3)
     assert gw.check_batch_independence(y, z).verdict == "proved"
+
+
+@pytest.mark.parametrize("limit", [None, 1 << 20], ids=["no limit", "max_bytes"])
+@pytest.mark.parametrize("call", [gw.batch_jacobian, gw.plan], ids=["batch_jacobian", "plan"])
+def test_forwards_that_can_not_reach_from_a_shared_target_are_told(call: Any, limit: int | None) -> None:
+    shared = nn.Parameter(torch.ones(3, dtype=torch.float32))
+    y = (_latent().detach() * shared).double()  # of another dtype than wrt: columns would have it, rows would not
+    with pytest.raises(UsageError, match=r'mode="forward" is impossible here\. pushed: y is torch.float64'):
+        call(y, shared, mode="forward", max_bytes=limit)
+    assert call(y, shared, max_bytes=limit) is not None

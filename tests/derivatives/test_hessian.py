@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.derivatives.second_truth import NETS, Cube, made, one_hot_hessian, same_gradients
+from tests.derivatives.functions import Once
+from tests.derivatives.second_truth import NETS, made, one_hot_hessian, same_gradients
 from torch import Tensor, nn
 
 from gradwright.derivatives.hessian import batch_hessian, hessian_diagonal
@@ -143,14 +144,6 @@ def test_a_hook_that_lets_samples_meet_is_found() -> None:
         batch_hessian(hidden.square().sum(1), z)
 
 
-class Once(Cube):
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: object, grad_output: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return 3 * x**2 * grad_output
-
-
 def test_a_node_without_a_second_derivative_is_named_before_anything_is_computed() -> None:
     z = torch.randn(3, 2, requires_grad=True)
     for ours in (batch_hessian, hessian_diagonal):
@@ -194,3 +187,22 @@ def test_the_random_state_stays_as_it_is() -> None:
     torch.set_rng_state(before)
     nn.functional.dropout(z)
     assert torch.equal(during, torch.get_rng_state())
+
+
+def test_a_memory_limit_is_judged_before_anything_and_kept_where_there_is_nothing() -> None:
+    z = torch.randn(16, 32, requires_grad=True)
+    for y in (z.exp().sum(1), z.sum(1)):  # of a constant gradient the Hessians are zeros
+        for batch in ("auto", "coupled"):
+            with pytest.raises(UsageError, match="max_bytes=0"):
+                batch_hessian(y, z, batch=batch, max_bytes=0)
+        with pytest.raises(DerivativeError, match=r"max_bytes=1,000 is too little: at least [\d,]+ bytes"):
+            batch_hessian(y, z, max_bytes=1000)
+        assert batch_hessian(y, z, max_bytes=1 << 20).shape == (16, 32, 32)
+
+
+def test_a_memory_limit_is_refused_where_each_sample_has_backwards_of_its_own() -> None:
+    z = torch.randn(4, 3, requires_grad=True)
+    shared = nn.Parameter(torch.ones(3))
+    for y, wrt, batch in ((z.exp().sum(1), z, "coupled"), ((z.detach() * shared).exp().sum(1), shared, "auto")):
+        with pytest.raises(UsageError, match="max_bytes is for Hessians by rows that all samples share"):
+            batch_hessian(y, wrt, batch=batch, max_bytes=1 << 20)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.derivatives.functions import Normalised
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -302,18 +303,6 @@ class Positional(torch.autograd.Function):
         return factor * grad_output
 
 
-class Normalising(torch.autograd.Function):
-    """The identity; its backward is not linear."""
-
-    @staticmethod
-    def forward(ctx, z):
-        return z.clone()
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        return grad_output / grad_output.norm()
-
-
 def refused(law_test: Any, *given: object) -> bool:
     """Whether a law, called once, does not hold."""
     try:
@@ -338,7 +327,7 @@ def test_a_backward_that_hangs_on_the_place_in_the_batch_breaks_laws(monkeypatch
 
 
 def test_a_backward_that_is_not_linear_breaks_a_law(monkeypatch):
-    monkeypatch.setitem(LAYERS, "planted", lambda u, draw: Normalising.apply(u))
+    monkeypatch.setitem(LAYERS, "planted", lambda u, draw: Normalised.apply(u))
     assert not refused(test_products_are_linear, fixed_case("tanh", "linear"))
     assert refused(test_products_are_linear, fixed_case("planted", "linear"))
 

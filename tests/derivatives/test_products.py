@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from tests.derivatives.second_truth import NETS, Cube, WrittenOut, made, one_hot_hessian, same_gradients
+from tests.derivatives.functions import Cube, Normalised, Once
+from tests.derivatives.second_truth import NETS, WrittenOut, made, one_hot_hessian, same_gradients
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -99,18 +99,6 @@ def test_complex_numbers_follow_autograd_and_the_real_direction(way: str) -> Non
             slope = (f(z + step * t) - f(z - step * t)) / (2 * step)
         torch.testing.assert_close(jvp(y, z, t), slope, atol=1e-7, rtol=1e-6)
         torch.testing.assert_close((c.conj() * jvp(y, z, t)).sum().real, (vjp(y, z, c).conj() * t).sum().real)
-
-
-class Normalised(torch.autograd.Function):
-    """A backward that is not linear."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        return grad_output / grad_output.norm()
 
 
 def test_after_a_hook_elsewhere_one_vjp_listens_and_the_tangent_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,13 +222,6 @@ def test_nothing_of_the_caller_s_is_changed(way: str) -> None:
     for product in (lambda: jvp(y, z, torch.ones_like(z)), lambda: vjp(y, z, torch.ones_like(y))):
         with pytest.raises(DerivativeError, match="freed"):
             product()
-
-
-class Once(Cube):
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        return Cube.backward(ctx, grad_output)
 
 
 def test_what_cannot_be_is_refused_with_its_reason() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.derivatives.tails import Cube
+from tests.derivatives.functions import Cube
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 

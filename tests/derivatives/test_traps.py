@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.derivatives.tails import Cube, Normalised
+from tests.derivatives.functions import Cube, Normalised
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
@@ -114,7 +114,7 @@ def test_nobody_listens_while_a_profiler_runs_and_the_probe_answers() -> None:
 
     sys.setprofile(profiler)
     try:
-        with hooks_heard(target) as heard:
+        with hooks_heard() as heard:
             pull(y, target, torch.ones_like(y))
         with pytest.raises(CoupledBatch):
             gw.batch_jacobian(y, z)

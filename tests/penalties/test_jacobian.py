@@ -111,3 +111,10 @@ def test_a_scalar_is_refused() -> None:
     for projections in (None, 1):
         with pytest.raises(UsageError, match=r"scalar|\[B, ...\]"):
             jacobian_penalty(x.sum(), wrt=x, projections=projections)
+
+
+@pytest.mark.parametrize("projections", [None, 1], ids=str)
+def test_a_batch_axis_that_is_none_is_told(projections: int | None) -> None:
+    net, x = tail(4), points()
+    with pytest.raises(UsageError, match="batch_dim=5 names axis 5 of y"):
+        jacobian_penalty(net(x), wrt=x, projections=projections, batch_dim=5)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.derivatives import functions
 from tests.derivatives.truth import one_hot_jacobian
 from tests.penalties.loops import CASES, Case, points, same_training, tail
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from gradwright.errors import CoupledBatch, NoSecondDerivative, UsageError
 
@@ -96,20 +96,9 @@ def test_coupled_samples_are_exact_on_demand(case: Case) -> None:
     assert same_training(found, case.loop(meeting, x), list(meeting.parameters()))
 
 
-class _Once(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
-        return x * 2
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: object, cotangent: Tensor) -> Tensor:
-        return 2 * cotangent
-
-
 class Once(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(_Once.apply(x))
+        return super().forward(functions.Once.apply(x))
 
 
 @EVERY

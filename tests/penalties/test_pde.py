@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
+from tests.derivatives.functions import Same
 from tests.penalties.loops import points, same_training, tail
 from torch import Tensor, nn
 
@@ -84,7 +85,7 @@ def test_a_sum_heeds_a_hook_and_an_unknown_step() -> None:
     xy = points(4, 2)
     hooked = xy * 2
     hooked.register_hook(lambda cotangent: 3 * cotangent)
-    for inner in (hooked, _Unknown.apply(xy * 2)):
+    for inner in (hooked, Same.apply(xy * 2)):
         u = inner.pow(3).sum(1)
         singles = partials(u, wrt=xy, names="xy", of=("xx", "yy"))
         found = partials(u, wrt=xy, names="xy", of=("xx+yy",))["xx+yy"]
@@ -133,18 +134,6 @@ def test_names_of_several_letters_are_told_by_tuples() -> None:
     z = torch.tensor([[3.0, 2.0]], requires_grad=True)
     d = partials(z[:, 0] ** 2 * z[:, 1], wrt=z, names=("x1", "x2"), of=[("x1",), ("x1", "x2")])
     assert {name: value.tolist() for name, value in d.items()} == {("x1",): [12.0], ("x1", "x2"): [6.0]}
-
-
-class _Unknown(torch.autograd.Function):
-    """The identity; nobody knows so from the graph."""
-
-    @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: object, cotangent: Tensor) -> Tensor:  # type: ignore[override]
-        return cotangent
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -9,16 +11,16 @@ from gradwright.derivatives.graph.engine import hooks_heard, told
 from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.coloured import sparsity_error
-from gradwright.derivatives.methods.complexes import exact_rows, refuse_complex_target
+from gradwright.derivatives.methods.complexes import refuse_complex_target
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.budget import one_hots_within, within
-from gradwright.derivatives.planning.choice import Candidate, at_sight, fitting, one_hot_candidate, weigh
+from gradwright.derivatives.planning.choice import Candidate, at_sight, fitting, impossible, one_hot_candidate, weigh
 from gradwright.derivatives.samples.guard import Outcome, watched
 from gradwright.derivatives.samples.probe import coupled_error, probe
 from gradwright.derivatives.samples.structure import Structure, examine_structure
 from gradwright.derivatives.second_order import require_twice
-from gradwright.errors import DerivativeError
+from gradwright.errors import DerivativeError, UsageError
 
 FORWARD_MISSES_HOOKS = (
     "forward mode does not give what backwards give here: a hook (tensor.register_hook) changes what goes back, and "
@@ -38,7 +40,7 @@ def jacobian_of(request: Request, options: Options) -> Tensor:
         candidate = chosen(request, structure, options)
     outcome = watched(request, structure, options.batch, lambda: candidate.run(request), bypasses=candidate.bypasses)
     if candidate.given and outcome.seen is None:  # a pattern is a claim, whoever says that the samples are apart
-        outcome = Outcome(outcome.blocks, "one vjp", probe(request, _shaped(request, outcome.blocks)))
+        outcome = Outcome(outcome.blocks, probe(request, _shaped(request, outcome.blocks)))
     return outcome.blocks if outcome.held else _otherwise(request, structure, options, candidate, outcome)
 
 
@@ -48,14 +50,19 @@ def is_exact(request: Request, options: Options) -> bool:
 
 
 def chosen(request: Request, structure: Structure, options: Options) -> Candidate:
-    """The quickest method that fits, in memory too where ``max_bytes`` is given."""
+    """The quickest method that fits, in memory too where ``max_bytes`` is given.
+
+    Raises: UsageError where a mode leaves none.
+    """
     method = at_sight(request, structure, options)
     if method is not None:
         return Candidate(method, 1 if method.side == "columns" else request.row_count, 1, 0.0)
     weighed = weigh(request, structure.proved, options)
-    if options.max_bytes is not None:
-        return within(weighed, structure, options.max_bytes)
-    return next(fitting(weighed, structure))
+    candidates = fitting(weighed, structure)
+    quickest = next(candidates, None)
+    if quickest is None:
+        raise UsageError(impossible(request, options))
+    return quickest if options.max_bytes is None else within(weighed, [quickest, *candidates], options.max_bytes)
 
 
 def refuse(request: Request) -> None:
@@ -69,16 +76,22 @@ def _exact(request: Request, options: Options) -> Tensor:
     """By definition, one backward per output of a sample; or by forwards, for a target that all samples share."""
     columns = shared_columns(request, options)
     if columns is not None:
-        with hooks_heard(request.target) as heard:
+        with hooks_heard() as heard:
             blocks = columns.run(request)
-        if not heard.python and not heard.unknown:
+        if heard.silent:
             return blocks
         if options.mode == "forward":
             raise DerivativeError(FORWARD_MISSES_HOOKS)
-    chunk = one_hot_candidate(request, options).chunk
-    if options.max_bytes is not None:
-        chunk = one_hots_within(request, chunk, options.max_bytes)
-    return exact_rows(request, chunk)
+    best = exact_candidate(request, options)
+    return best.method.run(request, request.output, best.chunk)  # its directions are the entries of y
+
+
+def exact_candidate(request: Request, options: Options) -> Candidate:
+    """One-hots, as many at a time as fit.  Raises: DerivativeError where ``max_bytes`` is too little."""
+    candidate = one_hot_candidate(request, options)
+    if options.max_bytes is None:
+        return candidate
+    return replace(candidate, chunk=one_hots_within(request, candidate.chunk, options.max_bytes))
 
 
 def shared_columns(request: Request, options: Options) -> Candidate | None:
@@ -88,12 +101,11 @@ def shared_columns(request: Request, options: Options) -> Candidate | None:
     if request.target_axis is not None or options.mode == "reverse":
         return None
     structure = Structure(False, ())
-    candidates = fitting(weigh(request, True, options), structure)
     if options.mode == "forward":
         return chosen(request, structure, options)
     if options.max_bytes is not None:
         return None
-    best = next(candidates, None)
+    best = next(fitting(weigh(request, True, options), structure), None)
     return best if best is not None and best.seconds < one_hot_candidate(request, options).seconds else None
 
 

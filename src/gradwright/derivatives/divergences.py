@@ -10,13 +10,14 @@ from torch import Tensor
 from gradwright.derivatives.graph.engine import pull
 from gradwright.derivatives.graph.function_form import Output, evaluated
 from gradwright.derivatives.graph.options import Batch
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.methods.estimators import random_signs, read_estimator
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.one_hots import one_hots
 from gradwright.derivatives.methods.pushed import PUSHED
-from gradwright.derivatives.methods.rows import pass_rows
+from gradwright.derivatives.methods.rows import added, pass_rows
 from gradwright.derivatives.planning.chunks import chunk_for_cache
 from gradwright.derivatives.samples.trust import Trust, by_sample, read_chunk, real_only
 from gradwright.derivatives.second_order import require_twice
@@ -65,9 +66,13 @@ def divergence(
         )
     if create_graph:
         require_twice(request.way)
-    if read_estimator(estimator, samples):
-        return _hutchinson(request, samples, generator)
-    trust, chunk = Trust(request, batch), read_chunk(chunk_size)
+    estimated, trust, chunk = read_estimator(estimator, samples), Trust(request, batch), read_chunk(chunk_size)
+    with recording(create_graph):
+        return _hutchinson(request, samples, generator) if estimated else _exact(trust, chunk)
+
+
+def _exact(trust: Trust, chunk: int | None) -> Tensor:
+    request = trust.request
     if trust.exact:
         return _trace(one_hots(request, chunk or request.samples))
     if PUSHED.unfit(request) is None:
@@ -83,7 +88,7 @@ def _hutchinson(request: Request, samples: int, generator: torch.Generator | Non
         signs = random_signs(request.output, generator)
         pulled = pull(request.output, request.target, signs, create_graph=request.create_graph)
         parts.append((signs.reshape(request.samples, request.row_count) * by_sample(request, pulled)).sum(1))
-    return _sum(request, parts) / samples
+    return added(request, parts) / samples
 
 
 def _trace(blocks: Tensor, start: int = 0) -> Tensor:
@@ -96,15 +101,10 @@ def _pushed(request: Request, chunk: int) -> Tensor:
     for number, directions in enumerate(torch.split(every_direction(request, "columns"), chunk)):
         columns = PUSHED.run(request, directions, chunk)
         parts.append(_trace(columns.transpose(1, 2), number * chunk))
-    return _sum(request, parts)
+    return added(request, parts)
 
 
 def _by_rows(trust: Trust, chunk: int | None) -> Tensor:
     parts: list[Tensor] = []
     pass_rows(trust, chunk, lambda start, blocks: parts.append(_trace(blocks, start)))
-    return _sum(trust.request, parts)
-
-
-def _sum(request: Request, parts: list[Tensor]) -> Tensor:
-    zero = torch.zeros(request.samples, dtype=request.target.dtype, device=request.target.device)
-    return sum(parts, start=zero)
+    return added(trust.request, parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -14,9 +16,11 @@ from gradwright.derivatives.curvature import (
 )
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.graph.function_form import Output, evaluated
-from gradwright.derivatives.graph.options import Batch, read_options
+from gradwright.derivatives.graph.options import Batch, Options, read_options
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.planning.budget import require_room
 from gradwright.derivatives.samples.trust import Trust, read_chunk, real_only
 from gradwright.errors import UsageError
 
@@ -37,7 +41,8 @@ def batch_hessian(
     Dtype: that of ``wrt``.  Units: those of y over those of wrt squared.  Real numbers only.
     ``batch``: what to do where samples meet: "auto" finds out and raises, "coupled" computes each sample's own,
     "assume_independent" doesn't look.
-    ``create_graph``, ``max_bytes``, ``chunk_size``: as in ``gw.batch_jacobian``, for the gradient as its y.
+    ``create_graph``, ``max_bytes``, ``chunk_size``: as in ``gw.batch_jacobian``, for the gradient as its y; where each
+    sample has backwards of its own (``batch="coupled"``, a parameter), ``max_bytes`` is refused.
     Cost: one backward with a graph, then the Jacobian of the gradient: D backwards through it.
     Raises: CoupledBatch, NoSecondDerivative (before anything is computed), DerivativeError, UsageError.
 
@@ -46,20 +51,37 @@ def batch_hessian(
     tensor([[8., 8.],
             [8., 2.]])
     """
+    options = read_options("auto", batch, max_bytes, chunk_size, None)
     trust = _trusted("batch_hessian", y, wrt, batch_dim, batch, create_graph)
-    request, chunk = trust.request, read_chunk(chunk_size)
-    shape = (request.samples, *request.columns, *request.columns)
-    if trust.exact:
-        return exact_blocks(request, chunk or request.samples).reshape(shape)
+    request = trust.request
+    with recording():
+        blocks = _exact(request, options) if trust.exact else _shared(trust, options)
+        return blocks.reshape(request.samples, *request.columns, *request.columns)
+
+
+def _exact(request: Request, options: Options) -> Tensor:
+    """By backwards of each sample's own, [B, 1, D, D].  Raises: UsageError for ``max_bytes``, which they don't keep."""
+    if options.max_bytes is not None:
+        raise UsageError(
+            "max_bytes is for Hessians by rows that all samples share; here each sample has backwards of its own "
+            '(batch="coupled", or a wrt that all samples share): give chunk_size, how many of them go through at a time'
+        )
+    return exact_blocks(request, options.chunk_size or request.samples)
+
+
+def _shared(trust: Trust, options: Options) -> Tensor:
+    """The Hessians as the Jacobian of the gradient, [B, D, D].  Raises: CoupledBatch."""
+    request = trust.request
+    shape = (request.samples, request.column_count, request.column_count)
     gradient = listened_gradient(trust, torch.ones_like(request.output))
     if gradient is None:
+        require_room(shape, request.target.dtype, options.max_bytes)
         blocks = torch.zeros(shape, dtype=request.target.dtype, device=request.target.device)
     else:
-        options = read_options("auto", "assume_independent", max_bytes, chunk_size, None)
-        blocks = jacobian_of(gradient, options).reshape(shape)
+        blocks = jacobian_of(gradient, replace(options, batch="assume_independent")).reshape(shape)
     if trust.open:
         probe = SecondProbe(request)
-        probe.add(0, 0, blocks.reshape(request.samples, request.column_count, request.column_count))
+        probe.add(0, 0, blocks)
         probe.confirm(trust)
     return blocks
 
@@ -86,11 +108,12 @@ def hessian_diagonal(
     """
     trust = _trusted("hessian_diagonal", y, wrt, batch_dim, batch, create_graph)
     request, chunk = trust.request, read_chunk(chunk_size)
-    if trust.exact:
-        made = exact_blocks(request, chunk or request.samples).diagonal(dim1=2, dim2=3)
-    else:
-        made = diagonals(trust, chunk)
-    return made.reshape(request.samples, *request.columns)
+    with recording():
+        if trust.exact:
+            made = exact_blocks(request, chunk or request.samples).diagonal(dim1=2, dim2=3)
+        else:
+            made = diagonals(trust, chunk)
+        return made.reshape(request.samples, *request.columns)
 
 
 def _trusted(name: str, y: Output, wrt: Wrt, batch_dim: BatchDim, batch: str, create_graph: bool) -> Trust:

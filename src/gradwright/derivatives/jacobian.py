@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
 from torch import Tensor
 
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.graph.function_form import Output, evaluated
-from gradwright.derivatives.graph.options import read_options
+from gradwright.derivatives.graph.options import Batch, Mode, read_options
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.errors import UsageError
@@ -19,8 +17,8 @@ def batch_jacobian(
     y: Output,
     wrt: Wrt,
     batch_dim: BatchDim = 0,
-    mode: Literal["auto", "reverse", "forward"] = "auto",
-    batch: Literal["auto", "coupled", "assume_independent"] = "auto",
+    mode: Mode = "auto",
+    batch: Batch = "auto",
     create_graph: bool = False,
     max_bytes: int | None = None,
     chunk_size: int | None = None,
@@ -61,7 +59,7 @@ def batch_jacobian(
     options = read_options(mode, batch, max_bytes, chunk_size, sparsity)
     y, wrt = evaluated(y, wrt, create_graph)
     request = read_request(y, wrt, batch_dim, create_graph)
-    with torch.set_grad_enabled(create_graph):  # also where the caller is under torch.no_grad()
+    with recording(create_graph):
         return jacobian_of(request, options).reshape(request.samples, *request.rows, *request.columns)
 
 
@@ -69,7 +67,7 @@ def batch_gradient(
     y: Output,
     wrt: Wrt,
     batch_dim: BatchDim = 0,
-    batch: Literal["auto", "coupled", "assume_independent"] = "auto",
+    batch: Batch = "auto",
     create_graph: bool = False,
     max_bytes: int | None = None,
 ) -> Tensor:
@@ -91,5 +89,5 @@ def batch_gradient(
             f"y has {request.row_count} entries per sample ({list(request.rows)}): a gradient is of one number per "
             "sample; use gw.batch_jacobian, or sum or choose one first"
         )
-    with torch.set_grad_enabled(create_graph):
+    with recording(create_graph):
         return jacobian_of(request, options).reshape(request.samples, *request.columns)

@@ -11,19 +11,18 @@ al. 2025, "Collapsing Taylor mode automatic differentiation", section 3).
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from gradwright.derivatives.curvature import diagonals, exact_blocks, require_derivatives
 from gradwright.derivatives.graph.function_form import Output, evaluated
-from gradwright.derivatives.graph.options import Batch, Options, read_options
+from gradwright.derivatives.graph.options import Batch, Mode, Options, read_options
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.methods.double_vjp import columns_unfit
+from gradwright.derivatives.methods.carrying import columns_unfit, same_for_all
 from gradwright.derivatives.methods.method import every_direction
-from gradwright.derivatives.methods.pushed import push_jets, same_for_all, why_not_pushed
+from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.planning.chunks import chunk_for_cache, chunk_within
 from gradwright.derivatives.samples.trust import Trust, real_only
 from gradwright.errors import UsageError
@@ -33,7 +32,7 @@ def laplacian(
     y: Output,
     wrt: Wrt,
     batch_dim: BatchDim = 0,
-    mode: Literal["auto", "forward", "reverse"] = "auto",
+    mode: Mode = "auto",
     batch: Batch = "auto",
     create_graph: bool = False,
     chunk_size: int | None = None,
@@ -68,9 +67,10 @@ def laplacian(
     request = read_request(y, wrt, batch_dim, create_graph)
     real_only(request, "laplacian")
     options = read_options(mode, batch, max_bytes, chunk_size, None)
-    made = _made(Trust(request, batch), options)
-    axis = (batch_dim[0] if isinstance(batch_dim, tuple) else batch_dim) % y.ndim
-    return made.reshape(request.output.shape).movedim(0, axis)
+    with recording():
+        made = _made(Trust(request, batch), options)
+        axis = (batch_dim[0] if isinstance(batch_dim, tuple) else batch_dim) % y.ndim
+        return made.reshape(request.output.shape).movedim(0, axis)
 
 
 def _made(trust: Trust, options: Options) -> Tensor:

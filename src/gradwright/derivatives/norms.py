@@ -10,14 +10,15 @@ from torch import Tensor
 from gradwright.derivatives.derivation import jacobian_of
 from gradwright.derivatives.graph.function_form import Output, evaluated
 from gradwright.derivatives.graph.options import Batch, read_options
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.methods.estimators import random_signs, read_estimator
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.pushed import PUSHED
-from gradwright.derivatives.methods.rows import pass_rows
+from gradwright.derivatives.methods.rows import added, pass_rows
 from gradwright.derivatives.planning.chunks import chunk_for_cache
-from gradwright.derivatives.samples.trust import Trust, read_chunk, real_only
+from gradwright.derivatives.samples.trust import Trust, real_only
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import UsageError
 
@@ -59,12 +60,14 @@ def jacobian_norm(
     real_only(request, "jacobian_norm")
     if create_graph:
         require_twice(request.way)
-    trust, chunk = Trust(request, batch), read_chunk(chunk_size)
-    if read_estimator(estimator, samples):
-        return _root(_hutchinson(trust, samples, generator))
-    if create_graph or trust.exact:
-        return _root(jacobian_of(request, read_options("auto", batch, None, chunk_size, None)).square().sum((1, 2)))
-    return _root(_streamed(trust, chunk))
+    trust, options = Trust(request, batch), read_options("auto", batch, None, chunk_size, None)
+    estimated = read_estimator(estimator, samples)
+    with recording(create_graph):
+        if estimated:
+            return _root(_hutchinson(trust, samples, generator))
+        if create_graph or trust.exact:
+            return _root(jacobian_of(request, options).square().sum((1, 2)))
+        return _root(_streamed(trust, options.chunk_size))
 
 
 def _root(squares: Tensor) -> Tensor:
@@ -85,7 +88,7 @@ def _hutchinson(trust: Trust, samples: int, generator: torch.Generator | None) -
         for _ in range(samples):
             parts.append(trust.pulled(random_signs(request.output, generator)).square().sum(1))
     trust.confirm_apart()
-    return _sum(request, parts) / samples
+    return added(request, parts) / samples
 
 
 def _streamed(trust: Trust, chunk: int | None) -> Tensor:
@@ -97,16 +100,11 @@ def _streamed(trust: Trust, chunk: int | None) -> Tensor:
             return _by_columns(request, chunk or chunk_for_cache(request))
     parts: list[Tensor] = []
     pass_rows(trust, chunk, lambda start, blocks: parts.append(blocks.square().sum((1, 2))))
-    return _sum(request, parts)
+    return added(request, parts)
 
 
 def _by_columns(request: Request, chunk: int) -> Tensor:
     parts: list[Tensor] = []
     for directions in torch.split(every_direction(request, "columns"), chunk):
         parts.append(PUSHED.run(request, directions, chunk).square().sum((1, 2)))
-    return _sum(request, parts)
-
-
-def _sum(request: Request, parts: list[Tensor]) -> Tensor:
-    zero = torch.zeros(request.samples, dtype=request.target.dtype, device=request.target.device)
-    return sum(parts, start=zero)
+    return added(request, parts)

@@ -9,14 +9,16 @@ from gradwright.derivatives.curvature import exact_hvp, gradient_request, requir
 from gradwright.derivatives.graph.engine import hooks_ever, pull
 from gradwright.derivatives.graph.function_form import Output, evaluated
 from gradwright.derivatives.graph.options import Batch, read_batch
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request, require_way
 from gradwright.derivatives.graph.target import Wrt, read_target
 from gradwright.derivatives.hessian import one_value
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.meeting import largest
 from gradwright.derivatives.samples.probe import random_cotangent
-from gradwright.derivatives.samples.trust import SEED, Trust, by_sample, factors, hook_free, largest, real_only
+from gradwright.derivatives.samples.trust import SEED, Trust, by_sample, factors, hook_free, real_only
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import DerivativeError, UsageError
 
@@ -41,8 +43,9 @@ def vjp(y: Output, wrt: Wrt, cotangent: Tensor, create_graph: bool = False) -> T
     request = _read(y, wrt, create_graph)
     if create_graph:
         require_twice(request.way)
-    given = _of_shape("cotangent", cotangent, request.output.shape, "y", request.output.dtype)
-    return pull(request.output, request.target, given, create_graph=create_graph)
+    with recording(create_graph):
+        given = _of_shape("cotangent", cotangent, request.output.shape, "y", request.output.dtype)
+        return pull(request.output, request.target, given, create_graph=create_graph)
 
 
 def jvp(y: Output, wrt: Wrt, tangent: Tensor, create_graph: bool = False) -> Tensor:
@@ -64,11 +67,12 @@ def jvp(y: Output, wrt: Wrt, tangent: Tensor, create_graph: bool = False) -> Ten
     tensor([ 2., 40.])
     """
     request = _read(y, wrt, create_graph)
-    given = _of_shape("tangent", tangent, request.target.shape, "wrt", request.target.dtype)
-    if why_not_pushed(request.way, 1) is None and hook_free(request):
-        return push_jets(request, given.unsqueeze(0)).first.squeeze(0)
-    require_derivatives(request)
-    return _double_vjp(request, given)
+    with recording(create_graph):
+        given = _of_shape("tangent", tangent, request.target.shape, "wrt", request.target.dtype)
+        if why_not_pushed(request.way, 1) is None and hook_free(request):
+            return push_jets(request, given.unsqueeze(0)).first.squeeze(0)
+        require_derivatives(request)
+        return _double_vjp(request, given)
 
 
 def hvp(
@@ -102,17 +106,22 @@ def hvp(
         one_value(request, "hvp")
     real_only(request, "hvp")
     require_derivatives(request)
-    given = _of_shape("vector", vector, request.target.shape, "wrt", request.target.dtype)
-    if request.target_axis is None:
-        read_batch(batch)
-        return _second_vjp(request, torch.ones_like(request.output), given)
-    trust = Trust(request, batch)
-    if trust.exact:
-        return exact_hvp(request, given)
+    with recording():
+        given = _of_shape("vector", vector, request.target.shape, "wrt", request.target.dtype)
+        if request.target_axis is None:
+            read_batch(batch)
+            return _second_vjp(request, torch.ones_like(request.output), given)
+        trust = Trust(request, batch)
+        return exact_hvp(request, given) if trust.exact else _shared_hvp(trust, given)
+
+
+def _shared_hvp(trust: Trust, vector: Tensor) -> Tensor:
+    """By a backward through a backward that all samples share.  Raises: CoupledBatch."""
+    request = trust.request
     with trust.listening():
-        made = _second_vjp(request, torch.ones_like(request.output), given)
+        made = _second_vjp(request, torch.ones_like(request.output), vector)
     if trust.open:
-        _confirm_hvp(trust, given, made)
+        _confirm_hvp(trust, vector, made)
     return made
 
 

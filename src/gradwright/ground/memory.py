@@ -42,11 +42,12 @@ def memory_of(work: Callable[[], object], device: torch.device) -> Taken:
         raise UsageError(f"memory of {device.type} is not measured: max_bytes is for the CPU and CUDA")
     changes: list[int] = []
     errors: list[BaseException] = []
-    autocast = torch.is_autocast_enabled("cpu")
+    autocast, recorded = torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
+    dtype = torch.get_autocast_dtype("cpu")
 
-    def watched() -> None:
+    def watched() -> None:  # in the caller's modes, which a thread does not take over
         try:
-            with torch.autocast("cpu", torch.get_autocast_dtype("cpu"), enabled=autocast):
+            with torch.autocast("cpu", dtype, enabled=autocast), torch.set_grad_enabled(recorded):
                 changes.extend(_changes(work))
         except BaseException as error:  # raised again in the caller's thread
             errors.append(error)

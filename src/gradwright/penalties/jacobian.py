@@ -10,6 +10,9 @@ arXiv:1908.02729 (algorithm 1):
 
 with a v of its own for every sample b and projection i. One backward a projection, in place of K. Unbiased: each v is
 uniform on the sphere, E v v^T = 1 / K. The paper's loss has half of it, times lambda: the caller's to multiply.
+
+v_b^T J_b is the gradient of the number s_b = v_b . y_b with respect to z_b. So it is asked for as the Jacobian of
+s [B], and whether samples meet is found out as for any other Jacobian, about s.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.function_form import Output, evaluated
 from gradwright.derivatives.graph.options import Batch
-from gradwright.derivatives.graph.request import BatchDim
+from gradwright.derivatives.graph.recording import recording
+from gradwright.derivatives.graph.request import BatchDim, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.errors import UsageError
-from gradwright.penalties.directions import flat_samples, normal_numbers
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares
 
 
@@ -55,18 +58,23 @@ def jacobian_penalty(
         return reduced(squares(batch_jacobian(y, wrt, batch_dim=batch_dim, batch=batch, create_graph=True)), reduction)
     if projections < 1:
         raise UsageError(f"projections={projections}: give 1 or more, or None for the exact norm")
-    flat, batch_dim = flat_samples(y, wrt, batch_dim)
-    found = []
-    for direction in _on_the_sphere(projections, flat, generator):
-        with torch.enable_grad():
-            along = (flat * direction).sum(1)
-        rows = batch_jacobian(along, wrt, batch_dim=batch_dim, batch=batch, create_graph=True)
-        found.append(squares(rows))
-    return reduced(torch.stack(found).mean(0) * flat.shape[1], reduction)
+    request = read_request(y, wrt, batch_dim, create_graph=True)
+    if request.output.is_complex():
+        raise UsageError(f"random directions are taken of real values per sample; y is {request.output.dtype}")
+    with recording():  # they are to be differentiated, whoever asks for the value alone
+        flat = request.output.reshape(request.samples, request.row_count)
+        directions = _on_the_sphere(projections, flat, generator)
+        products = [(flat * direction).sum(1) for direction in directions]
+    found = [
+        squares(batch_jacobian(along, wrt, batch_dim=(0, request.target_axis), batch=batch, create_graph=True))
+        for along in products
+    ]
+    return reduced(torch.stack(found).mean(0) * request.row_count, reduction)
 
 
 def _on_the_sphere(count: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
     """[count, B, K]: unit vectors, uniform on the sphere."""
-    drawn = normal_numbers(count, like, generator)
+    device = like.device if generator is None else generator.device
+    drawn = torch.randn(count, *like.shape, generator=generator, device=device).to(like)
     unit: Tensor = drawn / torch.linalg.vector_norm(drawn, dim=2, keepdim=True)
     return unit

@@ -24,6 +24,7 @@ from gradwright.derivatives.graph.captured import Captured
 from gradwright.derivatives.graph.engine import told
 from gradwright.derivatives.graph.function_form import evaluated
 from gradwright.derivatives.graph.options import Batch
+from gradwright.derivatives.graph.recording import recording, refuse_inference
 from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.samples.trust import real_only
@@ -80,7 +81,7 @@ def partials(
     }
     single = {terms[0] for terms in places.values() if len(terms) == 1}
     plain = torch.autocast(field.device.type, enabled=False)
-    with torch.enable_grad(), plain, told(field, requests[0].target):
+    with recording(), plain, told(field, requests[0].target):
         for orders in sorted(single, key=_pure_ones_first):
             fields.field(orders)
         return {name: fields.sum_of(terms) for name, terms in places.items()}
@@ -124,6 +125,7 @@ def _evaluated(u: Tensor | Callable[..., Tensor], wrt: Wrt | Sequence[Wrt], coun
             "u is no tensor, and wrt several: call it, u = net(x, t), with x and t that require gradients, and give "
             "the result; or give one tensor of columns"
         )
+    refuse_inference(True)
     return u, points
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gradwright.derivatives.graph.engine import Heard
 from gradwright.derivatives.per_sample import alone, captured, gradients, per_sample_gradients
 from gradwright.derivatives.per_sample.asked import read_asked
 from gradwright.derivatives.per_sample.followed import follow
@@ -121,5 +122,5 @@ def engine_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _nobody(target: Any) -> Iterator[Any]:
-    yield type("Heard", (), {"python": False, "unknown": False})()
+def _nobody() -> Iterator[Heard]:
+    yield Heard()

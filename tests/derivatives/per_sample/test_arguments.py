@@ -167,3 +167,11 @@ def test_a_node_without_a_second_derivative_is_named_before_anything_is_computed
     assert per_sample_gradients(losses, w).shape == (3, 8, 8)
     with pytest.raises(NoSecondDerivative, match="MATH"):
         per_sample_gradients(losses, w, create_graph=True)
+
+
+def test_a_backward_that_is_wrong_under_vmap_runs_for_each_sample_alone() -> None:
+    generator = torch.Generator().manual_seed(4)
+    x, w = drawn(generator, 6, 5, 3), weight(generator, 4, 3)
+    losses = torch.stack([torch.cdist(row, w).square().sum() for row in x])
+    ours = per_sample_gradients(losses, w, batch="coupled")
+    assert largest_error([ours], loop_truth(losses, [w])) < TIGHT

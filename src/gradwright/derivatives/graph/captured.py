@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from gradwright.derivatives.graph.recording import recording
 from gradwright.errors import UsageError
 from gradwright.ground.tensors import tensors_in
 
@@ -34,7 +35,8 @@ class Captured:
 
     def _keep(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         tensors = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
-        self._edges += [get_gradient_edge(tensor) for tensor in tensors]
+        with recording():  # of a leaf, too
+            self._edges += [get_gradient_edge(tensor) for tensor in tensors]
         self._without_graph += not tensors
 
     @property

@@ -89,6 +89,11 @@ class Heard:
         self.python = False
         self.unknown = False
 
+    @property
+    def silent(self) -> bool:
+        """No hook spoke, for sure."""
+        return not (self.python or self.unknown)
+
 
 def hooks_ever() -> int:
     """How many hooks of any kind (of modules, too) this process registered so far, our own captures aside."""
@@ -96,7 +101,7 @@ def hooks_ever() -> int:
 
 
 @contextmanager
-def hooks_heard(target: Target) -> Iterator[Heard]:
+def hooks_heard() -> Iterator[Heard]:
     """Listen for hooks while the engine runs over a way that is proved to hold no Python function.
 
     NOTE [Hooks are not in the graph]: a hook registered on a tensor or a node may do anything to a cotangent, and the

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.target import Target, Wrt, read_target, require_ordinary, short_name
 from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
@@ -68,11 +69,6 @@ def read_request(output: Tensor, wrt: Wrt, batch_dim: BatchDim, create_graph: bo
     if not isinstance(output, Tensor):
         raise UsageError(f"y is a {type(output).__name__}: give the tensor whose derivatives are wanted")
     require_ordinary(output, "y")
-    if create_graph and torch.is_inference_mode_enabled():
-        raise UsageError(
-            "create_graph=True under torch.inference_mode(), which records nothing, so the result could not be "
-            "differentiated: leave the inference mode for this call"
-        )
     if output.ndim == 0:
         raise UsageError(
             "y is a scalar, so it has no batch axis: give the values per sample, before the sum or mean over the batch "
@@ -93,7 +89,7 @@ def read_request(output: Tensor, wrt: Wrt, batch_dim: BatchDim, create_graph: bo
             )
         )
     if output_axis:
-        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode, this view is of the graph
+        with recording():  # this view is of the graph
             output = output.movedim(output_axis, 0)
     return Request(output, target, target_axis, require_way(output, target), create_graph)
 

@@ -11,6 +11,7 @@ from torch._subclasses import FakeTensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from gradwright.derivatives.graph.captured import Captured
+from gradwright.derivatives.graph.recording import recording
 from gradwright.errors import UsageError
 
 Wrt: TypeAlias = Tensor | GradientEdge | Captured
@@ -70,7 +71,9 @@ def read_target(wrt: Wrt) -> Target:
                 "to it: call wrt.requires_grad_() before y is computed, and don't detach it on the way"
             )
         unbatched = isinstance(wrt, torch.nn.Parameter)
-        return Target(get_gradient_edge(wrt), wrt.shape, wrt.dtype, wrt.device, wrt, unbatched)
+        with recording():  # a leaf has no edge where nothing is recorded
+            edge = get_gradient_edge(wrt)
+        return Target(edge, wrt.shape, wrt.dtype, wrt.device, wrt, unbatched)
     edge = wrt.edge if isinstance(wrt, Captured) else wrt
     if isinstance(edge, GradientEdge):
         seen = edge.node._input_metadata[edge.output_nr]

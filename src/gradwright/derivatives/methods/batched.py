@@ -31,9 +31,9 @@ def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:
 
 def _hook_speaks(request: Request, direction: Tensor) -> bool:
     """Whether a hook stands on the way: it is not made for what vmap would hand it.  Cost: one backward."""
-    with hooks_heard(request.target) as heard:
+    with hooks_heard() as heard:
         one_by_one(request, pulling(request), direction, rows_shape(request), request.target.dtype)
-    return heard.python or heard.unknown
+    return not heard.silent
 
 
 #: Fits where every backward on the way is torch's own.  Memory: the cotangents of ``chunk`` directions, and the result.

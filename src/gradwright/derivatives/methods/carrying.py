@@ -30,6 +30,15 @@ def plain(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
+def columns_unfit(request: Request) -> str | None:
+    """Why columns can't be trusted whatever the method: what reverse mode would do is then the truth."""
+    if request.output.dtype != request.target.dtype:
+        return f"y is {request.output.dtype}, wrt {request.target.dtype}: columns would be of another dtype than rows"
+    if request.output.is_complex():
+        return "y is complex: forward mode is for real numbers"
+    return None
+
+
 def unbatched_rows(request: Request) -> str | None:
     """Why rows can't be shared by all samples."""
     if request.target_axis is None:
@@ -65,20 +74,25 @@ def step_vmap_unfit(step: Step, create_graph: bool) -> str | None:
         return f"{name} is a Function written in Python: what its backward does under vmap is not known"
     if rule_of(name) is None:
         return f"{name} is not known: what its backward does under vmap is not known either"
-    if name in WRONG_UNDER_VMAP:
-        return f"torch's backward of {name} is wrong under vmap"
-    if name in LOOPED_BY_VMAP or name in WITHOUT_SECOND:
+    wrong = wrong_under_vmap(step, create_graph)
+    if wrong is None and (name in LOOPED_BY_VMAP or name in WITHOUT_SECOND):
         return f"vmap runs the backward of {name} one by one"
-    if create_graph and wrong_under_vmap(step):
-        return f"torch differentiates what vmap makes of {name} wrongly"
+    return wrong
+
+
+def wrong_under_vmap(step: Step, create_graph: bool) -> str | None:
+    """Why the step's backward goes wrong under ``torch.func.vmap``, without a word; None where it does not."""
+    if step.name in WRONG_UNDER_VMAP:
+        return f"torch's backward of {step.name} is wrong under vmap"
+    if create_graph and _differentiated_wrongly(step):
+        return f"torch differentiates what vmap makes of {step.name} wrongly"
     return None
 
 
-def wrong_under_vmap(step: Step) -> bool:
-    """Whether torch differentiates the step's backward wrongly when that backward ran under ``torch.func.vmap``.
-
-    Its rules for the backwards of a layer norm, and of a batch norm in training, take the saved mean and deviation for
-    constants: values are right, their derivatives are not (torch 2.13; 5 to 40 % off, against finite differences).
+def _differentiated_wrongly(step: Step) -> bool:
+    """Torch's rules for the backwards of a layer norm, and of a batch norm in training, take the saved mean and
+    deviation for constants: values are right, their derivatives are not (torch 2.13; 5 to 40 % off, against finite
+    differences).
     """
     if step.name in ("NativeBatchNormBackward0", "NativeBatchNormLegitBackward0"):
         return bool(getattr(step.node, "_saved_training", True))
@@ -107,12 +121,12 @@ def columns_of(request: Request, pushed: Tensor) -> Tensor:
     return pushed.reshape(len(pushed), request.samples, request.row_count).permute(1, 2, 0)
 
 
-def same_tangent(request: Request, tangent: Tensor) -> Tensor:
-    """A tangent [D] of one sample's target, given to every sample: the target's shape."""
-    placed = tangent.reshape(request.columns)
+def same_for_all(request: Request, directions: Tensor) -> Tensor:
+    """Directions [R, D] of one sample's target, given to every sample: [R, *target], the batch axis expanded."""
+    placed = directions.reshape(-1, *request.columns)
     if request.target_axis is not None:
-        placed = placed.unsqueeze(request.target_axis)
-    return placed.expand(request.target.shape)
+        placed = placed.unsqueeze(request.target_axis + 1)
+    return placed.expand(-1, *request.target.shape)
 
 
 def one_by_one(request: Request, carry: Carry, directions: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:

@@ -16,10 +16,11 @@ from gradwright.derivatives.graph.target import read_target
 from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods.carrying import (
     columns_of,
+    columns_unfit,
     in_chunks,
     one_by_one,
     plain,
-    same_tangent,
+    same_for_all,
     step_vmap_unfit,
 )
 from gradwright.derivatives.methods.method import Method
@@ -37,13 +38,14 @@ def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:
 
     edge = get_gradient_edge(cotangent)
 
-    def push(direction: Tensor) -> Tensor | None:
-        return run_backward(pulled, edge, same_tangent(request, direction), request.create_graph)
+    def push(tangent: Tensor) -> Tensor | None:
+        return run_backward(pulled, edge, tangent, request.create_graph)
 
+    tangents = same_for_all(request, directions)
     if chunk > 1 and _fits_vmap(pulled, cotangent, request.create_graph):
-        made = in_chunks(request, push, directions, output.shape, output.dtype, chunk)
+        made = in_chunks(request, push, tangents, output.shape, output.dtype, chunk)
     else:
-        made = one_by_one(request, push, directions, output.shape, output.dtype)
+        made = one_by_one(request, push, tangents, output.shape, output.dtype)
     return columns_of(request, made)
 
 
@@ -51,15 +53,6 @@ def _fits_vmap(pulled: Tensor, cotangent: Tensor, create_graph: bool) -> bool:
     """Whether the backward of the backward can be run under vmap: its nodes are others than those of the forward."""
     way = find_way(pulled, read_target(cotangent))
     return all(step_vmap_unfit(step, create_graph) is None for step in way.steps)
-
-
-def columns_unfit(request: Request) -> str | None:
-    """Why columns can't be trusted whatever the method: what reverse mode would do is then the truth."""
-    if request.output.dtype != request.target.dtype:
-        return f"y is {request.output.dtype}, wrt {request.target.dtype}: columns would be of another dtype than rows"
-    if request.output.is_complex():
-        return "y is complex: forward mode is for real numbers"
-    return None
 
 
 def _unfit(request: Request) -> str | None:

@@ -10,7 +10,6 @@ is right only where no hook stands on the way, or where one vjp agrees with it (
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Any
 
@@ -21,8 +20,7 @@ from gradwright.derivatives.graph.engine import told
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.target import short_name
 from gradwright.derivatives.graph.way import Step, Way
-from gradwright.derivatives.methods.carrying import plain
-from gradwright.derivatives.methods.double_vjp import columns_unfit
+from gradwright.derivatives.methods.carrying import columns_of, columns_unfit, plain, same_for_all
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import Jet, rule_of
 from gradwright.errors import DerivativeError
@@ -107,15 +105,6 @@ def _of_node(step: Step, number: int, jet: Jet) -> Jet:
     return Jet(jet.first.to(dtype), None if jet.second is None else jet.second.to(dtype))
 
 
-def same_for_all(request: Request, directions: Tensor) -> Tensor:
-    """Directions [R, D] of one sample's target, given to every sample: [R, *target], the batch axis expanded."""
-    axis = request.target_axis
-    placed = directions.reshape(-1, *request.columns)
-    if axis is not None:
-        placed = placed.unsqueeze(axis + 1)
-    return placed.expand(-1, *request.target.shape)
-
-
 def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:
     count, shape = len(directions), request.output.shape
     given = same_for_all(request, directions)
@@ -130,7 +119,7 @@ def _run(request: Request, directions: Tensor, chunk: int) -> Tensor:
         pushed = torch.empty(count, *shape, dtype=request.output.dtype, device=request.output.device)
         for number, part in enumerate(parts):
             pushed[number * chunk : number * chunk + len(part)] = push_jets(request, part).first
-    return pushed.reshape(count, request.samples, math.prod(request.rows)).permute(1, 2, 0)
+    return columns_of(request, pushed)
 
 
 def _unfit(request: Request) -> str | None:

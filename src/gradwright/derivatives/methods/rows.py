@@ -11,8 +11,9 @@ from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.batched import BATCHED
 from gradwright.derivatives.methods.method import Method, every_direction
 from gradwright.derivatives.methods.sum_trick import SUM_TRICK
+from gradwright.derivatives.samples.meeting import largest
 from gradwright.derivatives.samples.probe import random_cotangent
-from gradwright.derivatives.samples.trust import Trust, largest
+from gradwright.derivatives.samples.trust import Trust
 
 #: Rows at a time on an accelerator, where each launch costs more than the arithmetic of a row.
 TOGETHER = 32
@@ -51,13 +52,29 @@ def pass_rows(trust: Trust, chunk: int | None, take: Callable[[int, Tensor], Non
     """
     request = trust.request
     method, at_once = rows_method(request, chunk)
-    cotangent, seen = random_cotangent(request.output), RowSum(request) if trust.open else None
-    weights = cotangent.reshape(request.samples, request.row_count)
+    probed = _Probed(request) if trust.open else None
     with trust.listening():
         for number, directions in enumerate(torch.split(every_direction(request, "rows"), at_once)):
             blocks, start = method.run(request, directions, at_once), number * at_once
             take(start, blocks)
-            if seen is not None:
-                seen.add(weights[:, start : start + blocks.shape[1]], blocks)
-    if trust.open and seen is not None:
-        trust.confirm(cotangent, trust.pulled, seen.told, seen.scale)
+            if probed is not None:
+                probed.add(start, blocks)
+    if trust.open and probed is not None:
+        trust.confirm(probed.cotangent, trust.pulled, probed.sum.told, probed.sum.scale)
+
+
+class _Probed:
+    """What the rows say that the vjp of a random cotangent is."""
+
+    def __init__(self, request: Request) -> None:
+        self.cotangent, self.sum = random_cotangent(request.output), RowSum(request)
+        self._weights = self.cotangent.reshape(request.samples, request.row_count)
+
+    def add(self, start: int, blocks: Tensor) -> None:
+        self.sum.add(self._weights[:, start : start + blocks.shape[1]], blocks)
+
+
+def added(request: Request, parts: list[Tensor]) -> Tensor:
+    """The sum of what chunks of rows or columns gave, [B]; zeros where there were none."""
+    zero = torch.zeros(request.samples, dtype=request.target.dtype, device=request.target.device)
+    return sum(parts, start=zero)

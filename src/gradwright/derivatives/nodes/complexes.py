@@ -2,7 +2,7 @@
 
 Jets are derivatives along real t of z + t z', so a map that is only real-linear (conj, real) is pushed as what it is.
 
-NOTE [Conjugation]: for a holomorphic f autograd's vjp multiplies by conj(f'), a push by f'.
+For a holomorphic f autograd's vjp multiplies by conj(f'), a push by f'.
 """
 
 from __future__ import annotations

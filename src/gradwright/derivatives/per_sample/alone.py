@@ -39,9 +39,9 @@ def pulled_alone(
             for gradient, target in zip(found, targets, strict=True)
         )
 
-    with hooks_heard(targets[0]) as heard:
+    with hooks_heard() as heard:
         first = pulled(*(part[0] for part in cotangents(0, 1)))
-    if heard.python or heard.unknown or any(_unfit(step, create_graph) for step in steps):
+    if not heard.silent or any(_unfit(step, create_graph) for step in steps):
         chunk = 1
     several = torch.func.vmap(pulled)
 
@@ -71,4 +71,4 @@ def pulled_alone(
 def _unfit(step: Step, create_graph: bool) -> bool:
     """Whether vmap can't take the step's backward: it is written in Python, sparse, or comes out wrong."""
     python, sparse = hasattr(step.node, "_forward_cls"), getattr(step.node, "_saved_sparse", False)
-    return bool(python or sparse or (create_graph and wrong_under_vmap(step)))
+    return bool(python or sparse or wrong_under_vmap(step, create_graph))

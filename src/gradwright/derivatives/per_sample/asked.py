@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.target import Target, read_target
 from gradwright.errors import DerivativeError, UsageError
 
@@ -40,7 +40,7 @@ class Asked:
 def read_asked(losses: Tensor | Callable[[], Tensor], params: Parameters) -> Asked:
     """Read and judge the arguments.  Raises: UsageError, DerivativeError, each saying what to do."""
     if not isinstance(losses, Tensor) and callable(losses):
-        with torch.enable_grad():
+        with recording():
             losses = losses()
     _judge_losses(losses)
     named, restore = _named(params)

@@ -11,6 +11,7 @@ from torch.autograd.graph import GradientEdge
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, told
 from gradwright.derivatives.graph.options import Batch, read_batch
+from gradwright.derivatives.graph.recording import recording, refuse_inference
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.target import Target
 from gradwright.derivatives.graph.way import Way
@@ -51,8 +52,9 @@ def per_sample_gradients(
 
     Result: the structure of ``params``, each [B, *parameter] in the parameter's dtype.
     Cost: one backward to where parameters come in, one product for each, and writing the result, B times the
-    parameters: 1.6 to 4 plain backwards (benchmarks/how_fast_are_per_sample_gradients.py).  One backward more where a step is unknown, or Python speaks
-    (a hook, a custom Function); a small part of one where a hook was ever registered in this process.
+    parameters: 1.6 to 4 plain backwards (benchmarks/how_fast_are_per_sample_gradients.py).  One backward more where a
+    step is unknown, or Python speaks (a hook, a custom Function); a small part of one where a hook was ever registered
+    in this process.
     Raises: UsageError, DerivativeError (freed graph, changed in place), CoupledBatch, NoSecondDerivative.
 
     >>> layer = torch.nn.Linear(3, 2)
@@ -60,6 +62,7 @@ def per_sample_gradients(
     >>> per_sample_gradients(layer(x).sum(1), layer)["weight"].tolist()
     [[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]]]
     """
+    refuse_inference(create_graph)
     asked, batch = read_asked(losses, params), read_batch(batch)
     room = read_room(asked, max_bytes, chunk_size)
     if asked.samples == 0:
@@ -68,7 +71,7 @@ def per_sample_gradients(
         with (
             told(asked.losses, asked.targets[0]),
             torch.autocast(asked.losses.device.type, enabled=False),
-            torch.set_grad_enabled(create_graph),
+            recording(create_graph),
         ):
             made = _made(asked, batch, create_graph, room)
     return asked.restore(_apart_in_memory([made[place] for place in asked.places]))
@@ -91,9 +94,9 @@ def _made(asked: Asked, batch: Batch, create_graph: bool, room: Room) -> list[Te
     if create_graph:
         require_twice(way)
     places = sources_of(followed)
-    with hooks_heard(asked.targets[0]) as before:
+    with hooks_heard() as before:
         captured = capture_cotangents(asked, places, torch.ones_like(asked.losses), create_graph)
-    heard = before.python or before.unknown
+    heard = not before.silent
     bypassed = heard or _speaks_behind(asked, followed, captured)
     made = _from_saved(asked, followed, captured, create_graph, room)
     doubted = doubting and (heard or bool(followed.open))
@@ -168,9 +171,9 @@ def _speaks_behind(asked: Asked, followed: Followed, captured: dict[Key, Tensor 
         if crossing.step.node not in followed.through and cotangent is not None:
             given[crossing.source] = cotangent
     edges = [GradientEdge(node, number, None) for node, number in given]
-    with torch.no_grad(), hooks_heard(asked.targets[0]) as behind:
+    with torch.no_grad(), hooks_heard() as behind:
         vjp(edges, list(given.values()), [target.edge for target in asked.targets], False)
-    return behind.python or behind.unknown
+    return not behind.silent
 
 
 def _apart_in_memory(made: list[Tensor]) -> list[Tensor]:

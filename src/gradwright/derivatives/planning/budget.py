@@ -10,7 +10,8 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -20,11 +21,10 @@ from torch import Tensor
 from gradwright.derivatives.graph.engine import hooks_ever, pull
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.one_hots import own_rows
-from gradwright.derivatives.planning.choice import Candidate, Weighed, fitting, result_bytes
+from gradwright.derivatives.planning.choice import Candidate, Weighed, result_bytes
 from gradwright.derivatives.planning.cost import peak_bytes
 from gradwright.derivatives.samples.leaf_derivatives import derivatives_agree
 from gradwright.derivatives.samples.probe import PIECE, random_cotangent
-from gradwright.derivatives.samples.structure import Structure
 from gradwright.errors import DerivativeError
 from gradwright.ground.memory import memory_of
 
@@ -55,14 +55,13 @@ SLACK = 1.06
 Needed = Callable[[int], Need]
 
 
-def within(weighed: Weighed, structure: Structure, max_bytes: int) -> Candidate:
-    """The quickest candidate that fits, its chunk made smaller where that helps.
+def within(weighed: Weighed, candidates: Sequence[Candidate], max_bytes: int) -> Candidate:
+    """The quickest of the candidates that fits, its chunk made smaller where that helps.
 
     Cost: three directions of each candidate tried; some chunks where a graph is made.
     Raises: DerivativeError that says how much is needed at least.
     """
     request = weighed.request
-    candidates = list(fitting(weighed, structure))
     likely = [candidate for candidate in candidates if _likely(weighed, candidate) <= max_bytes]
     likely = likely or [min(candidates, key=lambda candidate: _likely(weighed, candidate))]
     least = []
@@ -192,11 +191,21 @@ def _beside(request: Request, candidate: Candidate) -> Callable[[int], int]:
     return beside if create_graph else lambda chunk: beside(1)
 
 
+def require_room(shape: Sequence[int], dtype: torch.dtype, max_bytes: int | None) -> None:
+    """Raises: DerivativeError where a result of zeros alone takes more than ``max_bytes``."""
+    least = math.prod(shape) * dtype.itemsize
+    if max_bytes is not None and least > SLACK * max_bytes:
+        raise DerivativeError(_told(max_bytes, least, list(shape)) + ". " + _DO)
+
+
 def _too_little(request: Request, max_bytes: int, least: int) -> DerivativeError:
-    result = result_bytes(request)
-    shape = [request.samples, *request.rows, *request.columns]
+    told = _told(max_bytes, least, [request.samples, *request.rows, *request.columns])
     graph = ", and much of the rest is what its graph keeps (create_graph=True)" if request.create_graph else ""
-    return DerivativeError(
-        f"max_bytes={max_bytes:,} is too little: at least {least:,} bytes are needed for this Jacobian {shape}, of "
-        f"which {result:,} are the result itself{graph}. Raise max_bytes, or take the samples (or outputs) in parts"
-    )
+    return DerivativeError(f"{told}, of which {result_bytes(request):,} are the result itself{graph}. {_DO}")
+
+
+def _told(max_bytes: int, least: int, shape: list[int]) -> str:
+    return f"max_bytes={max_bytes:,} is too little: at least {least:,} bytes are needed for this Jacobian {shape}"
+
+
+_DO = "Raise max_bytes, or take the samples (or outputs) in parts"

@@ -12,9 +12,10 @@ from gradwright.derivatives.graph.engine import hooks_ever
 from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.methods.batched import BATCHED
+from gradwright.derivatives.methods.carrying import columns_unfit
 from gradwright.derivatives.methods.coloured import coloured, colours, read_sparsity
 from gradwright.derivatives.methods.complexes import complex_rows, exact_rows
-from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP, columns_unfit
+from gradwright.derivatives.methods.double_vjp import DOUBLE_VJP
 from gradwright.derivatives.methods.method import Method, every_direction
 from gradwright.derivatives.methods.pushed import PUSHED
 from gradwright.derivatives.methods.sparsity import structural_sparsity
@@ -22,7 +23,6 @@ from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.planning.cost import Machine, chunk_of, direction_seconds, machine_of, seconds
 from gradwright.derivatives.planning.work import Work, work_of
 from gradwright.derivatives.samples.structure import Structure
-from gradwright.errors import UsageError
 
 METHODS = (SUM_TRICK, BATCHED, PUSHED, DOUBLE_VJP)
 
@@ -172,29 +172,15 @@ def ranked(weighed: Weighed, structure: Structure) -> list[Candidate]:
 
 
 def fitting(weighed: Weighed, structure: Structure) -> Iterator[Candidate]:
-    """The candidates that can be used, the quickest first.  Raises: UsageError where a mode leaves none."""
-    nothing = True
-    for candidate in ranked(weighed, structure):
-        if candidate.method.unfit(weighed.request) is None:
-            nothing = False
-            yield candidate
-    if nothing and weighed.request.target_axis is not None:
-        raise UsageError(impossible(weighed.request, weighed.options))
+    """The candidates that can be used, the quickest first."""
+    return (candidate for candidate in ranked(weighed, structure) if candidate.method.unfit(weighed.request) is None)
 
 
 def impossible(request: Request, options: Options) -> str:
-    """What to say where no method fits: only a mode can do that, as the sum trick fits every graph."""
+    """What to say where no method fits: only a mode can do that, as one-hots or the sum trick fit every graph."""
     reasons = {method.name: why_not(request, options, method) for method in METHODS if method.side == "columns"}
     told = "; ".join(f"{name}: {why}" for name, why in reasons.items())
     return f'mode="{options.mode}" is impossible here. {told}. Leave mode out, or use mode="reverse"'
-
-
-def choose(request: Request, structure: Structure, options: Options) -> Candidate:
-    """The quickest method that fits.  Cost: some microseconds a node on the way.  ``max_bytes`` is not looked at.
-
-    Raises: UsageError where ``mode`` is impossible.
-    """
-    return next(fitting(weigh(request, structure.proved, options), structure))
 
 
 def one_hot_candidate(request: Request, options: Options) -> Candidate:
@@ -207,7 +193,7 @@ def one_hot_candidate(request: Request, options: Options) -> Candidate:
 
 
 def _one_hots(request: Request, directions: Tensor, chunk: int) -> Tensor:
-    """All of them: the directions are those of y itself."""
+    """Of every entry of y: ``directions`` is y itself, and only its places count."""
     return exact_rows(request, chunk)
 
 

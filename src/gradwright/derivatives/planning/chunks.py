@@ -9,7 +9,9 @@ from functools import partial
 import torch
 
 from gradwright.derivatives.graph.request import Request
-from gradwright.derivatives.planning.cost import machine_of
+from gradwright.derivatives.methods.pushed import PUSHED
+from gradwright.derivatives.planning.cost import chunk_of, machine_of
+from gradwright.derivatives.planning.work import work_of
 from gradwright.errors import DerivativeError
 from gradwright.ground.memory import memory_of
 
@@ -68,8 +70,6 @@ def chunk_for_cache(request: Request) -> int:
     A Laplacian of 50 directions (B=256, 128 wide, one core) took 1.7 times as long at once as by tens, and 2.6 times
     one by one, as what a step needs beside the directions (the slope of a tanh) is computed anew for each chunk.
     """
-    machine = machine_of(request.target.device, request.output.dtype)
-    widest = max((math.prod(step.shape()) for step in request.way.steps), default=1)
-    fitting = max(FEWEST, int(machine.cache) // max(widest * request.output.element_size(), 1))
-    every = max(request.column_count, 1)
+    machine, every = machine_of(request.target.device, request.output.dtype), max(request.column_count, 1)
+    fitting = max(FEWEST, chunk_of(PUSHED.name, work_of(request), machine, every))
     return math.ceil(every / max(1, round(every / fitting)))  # of equal size: a rest of two costs as much as eight

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from gradwright.derivatives.derivation import chosen, is_exact, refuse, shared_columns
+from gradwright.derivatives.derivation import chosen, exact_candidate, is_exact, refuse, shared_columns
 from gradwright.derivatives.graph.engine import hooks_ever
 from gradwright.derivatives.graph.function_form import Output, evaluated
-from gradwright.derivatives.graph.options import Options, read_options
+from gradwright.derivatives.graph.options import Batch, Mode, Options, read_options
+from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
-from gradwright.derivatives.planning.budget import one_hots_within
 from gradwright.derivatives.planning.choice import (
     METHODS,
     Candidate,
@@ -87,8 +86,8 @@ def plan(
     wrt: Wrt,
     *,
     batch_dim: BatchDim = 0,
-    mode: Literal["auto", "reverse", "forward"] = "auto",
-    batch: Literal["auto", "coupled", "assume_independent"] = "auto",
+    mode: Mode = "auto",
+    batch: Batch = "auto",
     create_graph: bool = False,
     max_bytes: int | None = None,
     chunk_size: int | None = None,
@@ -116,17 +115,22 @@ def plan(
     )
     structure = examine_structure(request.way, 0, request.target_axis or 0)
     weighed = weigh(request, structure.proved, options)
-    if is_exact(request, options):
-        choice = shared_columns(request, options) or one_hot_candidate(request, options)
-        if max_bytes is not None and choice.name == "one-hots":
-            choice = replace(choice, chunk=one_hots_within(request, choice.chunk, max_bytes))
-    else:
-        choice = chosen(request, structure, options)
-        if at_sight(request, structure, options):  # chosen at sight, and weighed for this table alone
-            choice = weighed.candidate(choice.method, choice.count)
+    with recording(create_graph):
+        choice = _choice(weighed, structure)
     known = _known(request, options, structure)
     methods = tuple(_weights(weighed, structure, choice))
     return Plan(f"{shapes} on {y.device.type}", known, choice.name, choice.chunk, methods)
+
+
+def _choice(weighed: Weighed, structure: Structure) -> Candidate:
+    """What ``batch_jacobian`` would take."""
+    request, options = weighed.request, weighed.options
+    if not is_exact(request, options):
+        choice = chosen(request, structure, options)
+        if at_sight(request, structure, options):  # chosen at sight, and weighed for this table alone
+            choice = weighed.candidate(choice.method, choice.count)
+        return choice
+    return shared_columns(request, options) or exact_candidate(request, options)
 
 
 def _weights(weighed: Weighed, structure: Structure, choice: Candidate) -> list[Weight]:
@@ -178,7 +182,7 @@ def _known(request: Request, options: Options, structure: Structure) -> str:
     if options.batch == "coupled":
         return "not needed: each output of each sample has a backward of its own"
     if request.samples <= 1:
-        return "there is one"
+        return "there is one" if request.samples else "there is no sample"
     hooks = ", unless a hook speaks: then one vjp tells" if hooks_ever() else ""
     if structure.proved:
         return f"proved by the structure of the graph ({len(request.way.steps)} nodes){hooks}"

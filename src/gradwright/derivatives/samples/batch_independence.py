@@ -8,12 +8,13 @@ from typing import Literal
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
-from gradwright.derivatives.graph.request import BatchDim, read_request
+from gradwright.derivatives.graph.recording import recording
+from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.samples.meeting import find_meeting
 from gradwright.derivatives.samples.meeting_place import where_samples_meet
 from gradwright.derivatives.samples.probe import random_cotangent
-from gradwright.derivatives.samples.structure import examine_structure
+from gradwright.derivatives.samples.structure import Structure, examine_structure
 from gradwright.errors import UsageError
 
 
@@ -66,7 +67,6 @@ def check_batch_independence(y: Tensor, z: Wrt, batch_dim: BatchDim = 0) -> Inde
     and second derivatives.  So "held" is a statement about this graph and no other.
 
     Raises: UsageError, DerivativeError as ``batch_jacobian`` does, for a y or z that are not what is said above.
-    Source: issue 5.
 
     >>> import torch
     >>> z = torch.randn(8, 3, requires_grad=True)
@@ -81,7 +81,11 @@ def check_batch_independence(y: Tensor, z: Wrt, batch_dim: BatchDim = 0) -> Inde
             "wrt belongs to all samples together (a parameter, or batch_dim=(axis of y, None)), so every sample "
             "depends on it: ask about a value that has a batch"
         )
-    structure = examine_structure(request.way, 0, request.target_axis)
+    with recording(False):
+        return _independence(request, examine_structure(request.way, 0, request.target_axis))
+
+
+def _independence(request: Request, structure: Structure) -> Independence:
     if request.samples <= 1:
         return Independence("proved")
     if structure.proved and hooks_ever() == 0:
@@ -92,9 +96,9 @@ def check_batch_independence(y: Tensor, z: Wrt, batch_dim: BatchDim = 0) -> Inde
         return request.batch_first(pulled).reshape(request.samples, request.column_count)
 
     cotangent = random_cotangent(request.output)
-    with hooks_heard(request.target) as heard:
+    with hooks_heard() as heard:
         seen = seen_from(cotangent)
-    if structure.proved and not (heard.python or heard.unknown):
+    if structure.proved and heard.silent:
         return Independence("proved")
     unproved = tuple(dict.fromkeys(step.name for step in structure.open))
     meeting = find_meeting(cotangent, seen, seen_from)

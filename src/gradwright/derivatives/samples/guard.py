@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from torch import Tensor
 
 from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard
 from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.graph.request import Request
-from gradwright.derivatives.samples.probe import Probe, coupled_error, probe
+from gradwright.derivatives.samples.probe import Probe, probe
 from gradwright.derivatives.samples.structure import Structure
-
-#: How it is known that a Jacobian holds: no recorded operation lets samples meet; one vjp agreed with it; nobody
-#: looked.
-How: TypeAlias = Literal["proved", "one vjp", "assumed", "one sample"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +19,6 @@ class Outcome:
     """``blocks``: the Jacobian, B * K * D entries in that order, in any shape.  ``seen``: the probe, where one ran."""
 
     blocks: Tensor
-    how: How
     seen: Probe | None
 
     @property
@@ -42,24 +36,11 @@ def watched(
     then it is believed only where no hook was ever registered in this process, or one vjp agrees.
     Cost beside ``make``: nothing where the structure proves it and no hook spoke, otherwise one vjp.
     """
-    with hooks_heard(request.target) as heard:
+    with hooks_heard() as heard:
         blocks = make()
-    silent = hooks_ever() == 0 or not (bypasses or heard.python or heard.unknown)
-    if not bypasses and request.samples <= 1:
-        return Outcome(blocks, "one sample", None)
-    if silent and structure.proved:
-        return Outcome(blocks, "proved", None)
-    if batch == "assume_independent" and (silent or not bypasses):
-        return Outcome(blocks, "assumed", None)
-    shaped = blocks.reshape(request.samples, *request.rows, *request.columns)
-    return Outcome(blocks, "one vjp", probe(request, shaped))
-
-
-def guarded(
-    request: Request, structure: Structure, batch: Batch, make: Callable[[], Tensor], *, bypasses: bool = False
-) -> Tensor:
-    """What ``make`` made, where it is the Jacobian.  Raises: CoupledBatch otherwise.  Shape: as ``make`` gave it."""
-    outcome = watched(request, structure, batch, make, bypasses=bypasses)
-    if outcome.seen is not None and not outcome.seen.held:
-        raise coupled_error(request, structure, outcome.seen)
-    return outcome.blocks
+    silent = hooks_ever() == 0 or (heard.silent and not bypasses)
+    alone = request.samples <= 1 and not bypasses
+    assumed = batch == "assume_independent" and (silent or not bypasses)
+    if alone or assumed or (silent and structure.proved):
+        return Outcome(blocks, None)
+    return Outcome(blocks, probe(request, blocks.reshape(request.samples, *request.rows, *request.columns)))

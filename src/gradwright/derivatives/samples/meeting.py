@@ -104,7 +104,8 @@ class _Split:
 
 
 def largest(rows: Tensor) -> Tensor:
-    """The largest magnitude in each row, [B]."""
+    """The largest magnitude in each row, [B]; 0 for an empty one."""
+    rows = rows.detach()
     return rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows)).real
 
 

@@ -6,8 +6,8 @@ one backward for all samples at once (the sum trick, vmap over rows, columns of 
 from sample b' into row b stands in J with weight C[b, k] and in the vjp with C[b', k], so the two differ, whatever
 the leak is, except for C in a set of measure zero. A backward that is not linear (g / g.norm()) differs as well.
 Two cheaper ideas are unsound, and not used: looking for exact zeros with half of the cotangent zero, once, misses
-g / g.norm(); remembering the verdict of a graph misses a gate that opens a step later (research/derivatives.md,
-fact 5). A difference that may be rounding gets a second look, which is exact: NOTE [Splits of the batch], meeting.py.
+g / g.norm(); remembering the verdict of a graph misses a gate that opens a step later. A difference that may be
+rounding gets a second look, which is exact: NOTE [Splits of the batch], meeting.py.
 
 NOTE [A gate that is zero now]: y = f(z) + g * mean(z) with g = 0 has the right J and, where J is to be differentiated,
 the wrong dJ/dg. So with create_graph the gradients of <W, vjp(C) - C J>, W random, with respect to every leaf have to

@@ -17,16 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
+from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull, told
 from gradwright.derivatives.graph.options import read_batch, read_options
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.samples.draws import random_like
+from gradwright.derivatives.samples.meeting import largest
 from gradwright.derivatives.samples.probe import compare, coupled_error, random_cotangent
-from gradwright.derivatives.samples.structure import examine_structure
+from gradwright.derivatives.samples.structure import Structure, examine_structure
 from gradwright.errors import UsageError
 
 #: For normal numbers that are others than those of the random cotangent.
@@ -43,13 +45,18 @@ class Trust:
     def __init__(self, request: Request, batch: str) -> None:
         self.request = request
         self.exact = read_batch(batch) == "coupled" or request.target_axis is None
-        self.structure = examine_structure(request.way, 0, request.target_axis or 0)
         self.hooked = hooks_ever() > 0
         self._asked = batch == "auto" and request.samples > 1
 
+    @cached_property
+    def structure(self) -> Structure:
+        """What the recorded operations tell; not asked where each sample has backwards of its own."""
+        with told(self.request.output, self.request.target):  # shapes may be read from saved tensors: a freed graph
+            return examine_structure(self.request.way, 0, self.request.target_axis or 0)
+
     @property
     def proved(self) -> bool:
-        return self.structure.proved and not self.hooked
+        return not self.hooked and self.structure.proved
 
     @property
     def open(self) -> bool:
@@ -58,21 +65,21 @@ class Trust:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Listen for hooks while the engine runs once over the whole way."""
-        with hooks_heard(self.request.target) as heard:
+        with hooks_heard() as heard:
             yield
-        self.hooked = heard.python or heard.unknown
+        self.hooked = not heard.silent
 
     def listen(self) -> None:
         """Find out whether a hook stands on the way."""
         self.hooked = self.hooked and not hook_free(self.request)
 
-    def confirm(self, cotangent: Tensor, seen_from: Callable[[Tensor], Tensor], told: Tensor, scale: Tensor) -> None:
-        """Raises: CoupledBatch where ``seen_from(cotangent)`` is not what the shared rows told, [B, D].
+    def confirm(self, cotangent: Tensor, seen_from: Callable[[Tensor], Tensor], said: Tensor, scale: Tensor) -> None:
+        """Raises: CoupledBatch where ``seen_from(cotangent)`` is not what the shared rows ``said``, [B, D].
 
         Where they differ and yet no samples meet, a backward is not linear (a hook that clips): the rows are what
         their own backwards are, and that is what was asked for.
         """
-        seen = compare(self.request, cotangent, seen_from, told, scale)
+        seen = compare(self.request, cotangent, seen_from, said, scale)
         if not seen.held and not seen.apart:
             raise coupled_error(self.request, self.structure, seen)
 
@@ -82,9 +89,9 @@ class Trust:
             cotangent = random_cotangent(self.request.output)
             weight = factors(self.request.samples, cotangent)
             rows = self.pulled(cotangent)
-            told = weight.to(rows.dtype)[:, None] * rows
+            said = weight.to(rows.dtype)[:, None] * rows
             scaled = cotangent * weight.reshape(-1, *[1] * len(self.request.rows))
-            self.confirm(scaled, self.pulled, told, largest(told))
+            self.confirm(scaled, self.pulled, said, largest(said))
 
     def pulled(self, cotangent: Tensor) -> Tensor:
         """The vjp of the output, [B, D]."""
@@ -106,9 +113,9 @@ def hook_free(request: Request) -> bool:
     """
     if not hooks_ever():
         return True
-    with hooks_heard(request.target) as heard:
+    with hooks_heard() as heard:
         pull(request.output, request.target, random_cotangent(request.output))
-    return not heard.python and not heard.unknown
+    return heard.silent
 
 
 def by_sample(request: Request, pulled: Tensor) -> Tensor:
@@ -129,12 +136,6 @@ def real_only(request: Request, name: str) -> None:
             f"gw.{name} is for real y and wrt; here they are {request.output.dtype} and {request.target.dtype}. "
             "Differentiate with respect to torch.view_as_real(z), and take real outputs"
         )
-
-
-def largest(rows: Tensor) -> Tensor:
-    """The largest entry of each sample's row, [B]; 0 for an empty one."""
-    rows = rows.detach()
-    return rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
 
 
 def read_chunk(chunk_size: int | None) -> int | None:

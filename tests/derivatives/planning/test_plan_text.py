@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from tests.derivatives.functions import Same
 from torch import Tensor, nn
 
+from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.derivatives.planning import choice
 from gradwright.derivatives.planning import plan as planning
 from gradwright.derivatives.planning.plan import Plan, plan
+from gradwright.errors import DerivativeError
 
 
 @pytest.fixture(autouse=True)
@@ -62,12 +65,14 @@ def test_a_mode_stands_as_the_reason() -> None:
     assert reasons["sum trick"] == ""
 
 
-def test_a_method_that_is_too_large_says_so() -> None:
+def test_a_limit_of_memory_makes_the_chunk_smaller_or_is_refused() -> None:
     y, z = tail()
     free = plan(y, wrt=z)
-    told = plan(y, wrt=z, max_bytes=10_200_000)
-    assert told.methods[0].chunk < free.chunk or told.choice != free.choice
-    assert plan(y, wrt=z, max_bytes=10**9).choice == free.choice
+    told = plan(y, wrt=z, max_bytes=10_200_000)  # room for one direction of the two that go at a time
+    assert (free.choice, free.chunk, told.choice, told.chunk) == ("pushed", 2, "pushed", 1)
+    assert plan(y, wrt=z, max_bytes=10**9).chunk == 2
+    with pytest.raises(DerivativeError, match="max_bytes=5,000,000 is too little"):  # the result takes 8 MiB
+        plan(y, wrt=z, max_bytes=5_000_000)
 
 
 def test_a_coupled_batch_has_one_way() -> None:
@@ -104,15 +109,6 @@ def test_hooks_are_spoken_of_where_there_may_be_some(monkeypatch: pytest.MonkeyP
 
 
 def test_a_custom_function_is_the_reason_against_columns() -> None:
-    class Same(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: object, z: Tensor) -> Tensor:
-            return z.clone()
-
-        @staticmethod
-        def backward(ctx: object, cotangent: Tensor) -> Tensor:
-            return cotangent
-
     z = torch.zeros(4, 3, requires_grad=True)
     told = plan(Same.apply(z), wrt=z)
     assert told.choice == "sum trick"
@@ -122,7 +118,12 @@ def test_a_custom_function_is_the_reason_against_columns() -> None:
 @pytest.mark.parametrize("shape", ((0, 3), (4, 0)), ids=str)
 def test_a_plan_of_nothing(shape: tuple[int, ...]) -> None:
     z = torch.zeros(shape, requires_grad=True)
-    assert str(plan(z.tanh(), wrt=z))
+    told = plan(z.tanh(), wrt=z)
+    samples, width = shape
+    assert told.shapes == f"y {list(shape)}, wrt {list(shape)} -> {[samples, width, width]}, float32 on cpu"
+    assert told.methods[0].directions == width
+    assert told.peak_bytes == 0
+    assert told.independence.startswith("proved" if samples else "there is no sample")
 
 
 def test_a_plan_of_a_function() -> None:
@@ -130,10 +131,13 @@ def test_a_plan_of_a_function() -> None:
 
 
 def test_a_plan_differentiates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*args: object) -> None:
+    def refused(*args: object, **options: object) -> None:
         raise AssertionError("the engine ran")
 
     y, z = tail()
-    monkeypatch.setattr("gradwright.derivatives.methods.carrying.run_backward", refused)
-    monkeypatch.setattr("gradwright.derivatives.graph.engine.run_backward", refused)
-    plan(y, wrt=z)
+    monkeypatch.setattr("gradwright.derivatives.graph.engine._engine_run_backward", refused)
+    monkeypatch.setattr("gradwright.derivatives.methods.pushed.push_jets", refused)
+    for mode in ("auto", "reverse", "forward"):
+        plan(y, wrt=z, mode=mode)  # type: ignore[arg-type]
+        with pytest.raises(AssertionError, match="the engine ran"):
+            batch_jacobian(y, wrt=z, mode=mode)  # type: ignore[arg-type]

@@ -15,8 +15,9 @@ from gradwright.derivatives.graph.request import Request, read_request
 from gradwright.derivatives.graph.target import read_target
 from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.methods import pushed
+from gradwright.derivatives.methods.carrying import same_for_all
 from gradwright.derivatives.methods.method import every_direction
-from gradwright.derivatives.methods.pushed import PUSHED, push_jets, same_for_all, why_not_pushed
+from gradwright.derivatives.methods.pushed import PUSHED, push_jets, why_not_pushed
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.planning.chunks import chunk_for_cache
 from gradwright.derivatives.planning.cost import machine_of

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.derivatives.second_truth import Cube, made, same_gradients
+from tests.derivatives.functions import Cubed, Once
+from tests.derivatives.second_truth import made, same_gradients
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
@@ -25,11 +26,6 @@ FIELDS: dict[str, Callable[[], nn.Module]] = {
     "layer norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.SiLU(), nn.Linear(8, 6)),
     "own function": lambda: nn.Sequential(nn.Linear(6, 5), Cubed(), nn.Linear(5, 6)),
 }
-
-
-class Cubed(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return Cube.apply(x)
 
 
 def field(name: str, count: int = 3) -> tuple[nn.Module, Tensor]:
@@ -165,12 +161,6 @@ def test_what_cannot_be_is_refused() -> None:
         divergence(z.sin(), z, estimator="hutchinson", samples=0)
     with pytest.raises(UsageError, match="real"):
         divergence(torch.complex(z, z), z)
-
-    class Once(Cube):
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx: object, grad_output: Tensor) -> Tensor:
-            return Cube.backward(ctx, grad_output)  # type: ignore[arg-type]
 
     with pytest.raises(NoSecondDerivative):
         divergence(Once.apply(z), z, create_graph=True)

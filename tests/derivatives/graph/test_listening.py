@@ -26,7 +26,7 @@ def _hooked(hook: Callable[[Tensor], Tensor | None] | None) -> tuple[Tensor, Tar
 
 
 def _listen(y: Tensor, target: Target) -> Heard:
-    with hooks_heard(target) as heard:
+    with hooks_heard() as heard:
         torch.stack(
             [pull(y, target, torch.ones_like(y))] * 2
         ).sum()  # torch's functions outside of the engine are not meant
@@ -63,7 +63,7 @@ def test_hooks_are_heard_under_vmap() -> None:
             assert pulled is not None
             return pulled
 
-        with hooks_heard(target) as heard:
+        with hooks_heard() as heard:
             torch.func.vmap(carry)(torch.ones(2, 1, 1))
         assert heard.python is expected
 
@@ -71,11 +71,11 @@ def test_hooks_are_heard_under_vmap() -> None:
 def test_a_listener_inside_another_hears_and_lets_the_other_hear() -> None:
     loud, target = _hooked(_python)
     silent, other = _hooked(None)
-    with hooks_heard(target) as outer:
-        with hooks_heard(other) as first:
+    with hooks_heard() as outer:
+        with hooks_heard() as first:
             pull(silent, other, torch.ones_like(silent))
         assert not outer.python
-        with hooks_heard(target) as second:
+        with hooks_heard() as second:
             pull(loud, target, torch.ones_like(loud))
         assert sys.getprofile() is not None
     assert (outer.python, first.python, second.python) == (True, False, True)
@@ -84,7 +84,7 @@ def test_a_listener_inside_another_hears_and_lets_the_other_hear() -> None:
 
 def test_autograd_called_directly_is_not_listened_to_and_that_is_told() -> None:
     y, target = _hooked(torch.neg)
-    with hooks_heard(target) as heard:
+    with hooks_heard() as heard:
         torch.autograd.grad(y.sum(), target.edge, retain_graph=True)
     assert heard.unknown
 
@@ -97,7 +97,7 @@ def test_another_thread_hears_its_own_engine() -> None:
     def work() -> None:
         found.append(_listen(y, target).python)
 
-    with hooks_heard(other) as heard:
+    with hooks_heard() as heard:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

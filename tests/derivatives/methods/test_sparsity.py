@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from tests.derivatives.functions import Doubled
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -200,16 +201,6 @@ def test_few_rows_or_columns_are_not_looked_at(monkeypatch):
 def test_a_pattern_that_no_colouring_could_use_is_none():
     z = torch.randn(4, 9, requires_grad=True)
     assert pattern_of(z + z.softmax(1), z) is None
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, z):
-        return 2 * z
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        return 2 * grad_output
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.derivatives.functions import Same
 from tests.derivatives.tails import NAMES, build, latent
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
@@ -144,21 +145,9 @@ def test_the_probe_knows_complex_numbers(case: str) -> None:
     kind = torch.float64 if case == "real to complex" else torch.complex128
     z = torch.randn(5, 2, dtype=kind, generator=generator).requires_grad_()
     y = torch.exp(z * (0.3 + 0.4j)) * (1 - 2j)
-    assert gw.batch_jacobian(Independent.apply(y), z).shape == (5, 2, 2)
+    assert gw.batch_jacobian(Same.apply(y), z).shape == (5, 2, 2)
     with pytest.raises(CoupledBatch, match="sample"):
         gw.batch_jacobian(y + 0.01j * y.roll(1, 0), z)
-
-
-class Independent(torch.autograd.Function):
-    """The identity; a Python Function, so that structure proves nothing."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
-        return cotangent.clone()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -167,7 +156,7 @@ def test_rounding_is_no_coupling(dtype: torch.dtype, create_graph: bool) -> None
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 4)).to(dtype)
     z = torch.randn(33, 8).to(dtype).requires_grad_()
-    y = Independent.apply(net(z)) * 1000
+    y = Same.apply(net(z)) * 1000
     assert gw.batch_jacobian(y, z, create_graph=create_graph).shape == (33, 4, 8)
 
 
@@ -176,7 +165,7 @@ def test_mixed_precision_is_judged_by_the_coarsest_dtype_on_the_way() -> None:
     net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
     z = torch.randn(16, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = Independent.apply(net(z).float())
+        y = Same.apply(net(z).float())
     request = _asked(y, z)
     assert request.way.coarsest is torch.bfloat16
     assert gw.batch_jacobian(y, z).shape == (16, 4, 8)
@@ -193,7 +182,7 @@ def test_the_random_cotangent_leaves_the_random_state_and_tells_samples_apart() 
 @pytest.mark.parametrize("verdict", ["proved", "held", "coupled"])
 def test_a_verdict_is_read_as_a_sentence(verdict: str) -> None:
     z = latent()
-    y = {"proved": z.tanh(), "held": Independent.apply(z), "coupled": z.roll(1, 0) + z}[verdict]
+    y = {"proved": z.tanh(), "held": Same.apply(z), "coupled": z.roll(1, 0) + z}[verdict]
     found = gw.check_batch_independence(y, z)
     assert found.verdict == verdict
     assert str(found).startswith(verdict)
@@ -202,7 +191,7 @@ def test_a_verdict_is_read_as_a_sentence(verdict: str) -> None:
 
 def test_samples_that_were_not_seen_are_told() -> None:
     z = torch.tensor([[0.0], [1.0], [4.0]], requires_grad=True)
-    found = gw.check_batch_independence(Independent.apply(z).sqrt(), z)
+    found = gw.check_batch_independence(Same.apply(z).sqrt(), z)
     assert found.verdict == "held"
     assert found.unseen == 1
     assert "1 samples with infinite or NaN derivatives not seen" in str(found)

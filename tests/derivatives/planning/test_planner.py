@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+from tests.derivatives.functions import Doubled
 from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
+from gradwright.derivatives.derivation import chosen
 from gradwright.derivatives.graph import engine
 from gradwright.derivatives.graph.options import Options
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.jacobian import batch_gradient, batch_jacobian
 from gradwright.derivatives.methods import carrying, double_vjp, one_hots
 from gradwright.derivatives.planning import choice
-from gradwright.derivatives.planning.choice import Candidate, choose, fitting, weigh
+from gradwright.derivatives.planning.choice import Candidate, fitting, weigh
 from gradwright.derivatives.planning.cost import CPU, seconds
 from gradwright.derivatives.planning.plan import plan
 from gradwright.derivatives.planning.work import work_of
@@ -45,7 +47,7 @@ def tail(samples: int, columns: int, rows: int, width: int = 128) -> tuple[Tenso
 def choice_for(samples: int, columns: int, rows: int, create_graph: bool = False, **options: Any) -> Candidate:
     y, z = tail(samples, columns, rows)
     request = read_request(y, z, 0, create_graph)
-    return choose(request, examine_structure(request.way, 0, 0), Options(**options))
+    return chosen(request, examine_structure(request.way, 0, 0), Options(**options))
 
 
 @pytest.mark.parametrize("create_graph", (False, True), ids=("plain", "create_graph"))
@@ -83,16 +85,6 @@ def test_a_mode_restricts_the_choice(mode: str, side: str) -> None:
         request = read_request(y, z, 0, False)
         found = fitting(weigh(request, True, Options(mode=mode)), examine_structure(request.way, 0, 0))  # type: ignore[arg-type]
         assert {candidate.method.side for candidate in found} == {side}
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, z: Tensor) -> Tensor:
-        return 2 * z
-
-    @staticmethod
-    def backward(ctx: object, cotangent: Tensor) -> Tensor:
-        return 2 * cotangent
 
 
 def test_an_impossible_mode_is_refused_with_its_reasons() -> None:

@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
+from tests.derivatives.functions import Doubled
 from tests.derivatives.truth import one_hot_jacobian
+from tests.ground.metered import peak_of
 from torch import Tensor, nn
 
 from gradwright.derivatives.jacobian import batch_jacobian
-from gradwright.errors import DerivativeError, UsageError
-from gradwright.ground.memory import memory_of
-
-CPU = torch.device("cpu")
-
-
-def peak_of(call: Callable[[], object]) -> int:
-    """By the profiler of today, beside the one that the meter uses."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.autograd.profiler.profile(profile_memory=True) as profiler:
-            kept = call()
-    assert profiler.kineto_results is not None
-    events = [event for event in profiler.kineto_results.events() if event.name() == "[memory]"]
-    alive = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        alive += event.nbytes()
-        peak = max(peak, alive)
-    del kept
-    return peak
+from gradwright.errors import DerivativeError
 
 
 def mlp(columns: int, rows: int) -> nn.Module:
     return nn.Sequential(nn.Linear(columns, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, rows))
-
-
-class Doubled(torch.autograd.Function):
-    """Nothing is known of it, so that a vjp has to tell."""
-
-    @staticmethod
-    def forward(ctx: object, z: Tensor) -> Tensor:
-        return 2 * z
-
-    @staticmethod
-    def backward(ctx: object, cotangent: Tensor) -> Tensor:
-        return 2 * cotangent
 
 
 class Unknown(nn.Module):
@@ -134,33 +104,3 @@ def test_without_max_bytes_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) 
     batch_jacobian(z.tanh(), wrt=z)
     with pytest.raises(AssertionError, match="the meter ran"):
         batch_jacobian(z.tanh(), wrt=z, max_bytes=10**9)
-
-
-def test_the_meter_counts_what_is_inside_of_an_operation() -> None:
-    net, x = nn.BatchNorm1d(64).eval(), torch.randn(256, 64, requires_grad=True)
-    y = net(x)
-    call = lambda: torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True)  # noqa: E731
-    assert memory_of(call, CPU).peak_bytes == peak_of(call)
-
-
-def test_the_meter_leaves_the_callers_profiler_alone() -> None:
-    def measured() -> object:
-        kept = torch.zeros(1000)
-        assert memory_of(lambda: torch.zeros(500), CPU).peak_bytes == 2000
-        return kept, torch.zeros(250)
-
-    assert peak_of(measured) >= 5000
-
-
-def test_an_error_inside_the_meter_is_the_callers() -> None:
-    def fail() -> None:
-        raise ValueError("no such thing")
-
-    with pytest.raises(ValueError, match="no such thing"):
-        memory_of(fail, CPU)
-    assert memory_of(lambda: torch.zeros(500), CPU).kept_bytes == 2000
-
-
-def test_other_devices_are_not_measured() -> None:
-    with pytest.raises(UsageError, match="not measured"):
-        memory_of(lambda: None, torch.device("meta"))

@@ -1,0 +1,17 @@
+from gradwright.derivatives.divergences import divergence as divergence
+from gradwright.derivatives.graph.captured import Captured as Captured
+from gradwright.derivatives.graph.captured import capture as capture
+from gradwright.derivatives.hessian import batch_hessian as batch_hessian
+from gradwright.derivatives.hessian import hessian_diagonal as hessian_diagonal
+from gradwright.derivatives.jacobian import batch_gradient as batch_gradient
+from gradwright.derivatives.jacobian import batch_jacobian as batch_jacobian
+from gradwright.derivatives.laplacians import laplacian as laplacian
+from gradwright.derivatives.norms import jacobian_norm as jacobian_norm
+from gradwright.derivatives.per_sample.gradients import per_sample_gradients as per_sample_gradients
+from gradwright.derivatives.planning.plan import Plan as Plan
+from gradwright.derivatives.planning.plan import plan as plan
+from gradwright.derivatives.products import hvp as hvp
+from gradwright.derivatives.products import jvp as jvp
+from gradwright.derivatives.products import vjp as vjp
+from gradwright.derivatives.samples.batch_independence import Independence as Independence
+from gradwright.derivatives.samples.batch_independence import check_batch_independence as check_batch_independence

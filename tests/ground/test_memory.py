@@ -1,0 +1,56 @@
+"""What a piece of work takes of memory, counted beside torch's own profiler; in the caller's modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+import torch
+from tests.ground.metered import peak_of
+from torch import nn
+
+from gradwright.errors import UsageError
+from gradwright.ground.memory import memory_of
+
+CPU = torch.device("cpu")
+
+
+def test_the_meter_counts_what_is_inside_of_an_operation() -> None:
+    net, x = nn.BatchNorm1d(64).eval(), torch.randn(256, 64, requires_grad=True)
+    y = net(x)
+    call = lambda: torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True)  # noqa: E731
+    assert memory_of(call, CPU).peak_bytes == peak_of(call)
+
+
+def test_the_meter_leaves_the_callers_profiler_alone() -> None:
+    def measured() -> object:
+        kept = torch.zeros(1000)
+        assert memory_of(lambda: torch.zeros(500), CPU).peak_bytes == 2000
+        return kept, torch.zeros(250)
+
+    assert peak_of(measured) >= 5000
+
+
+def test_an_error_inside_the_meter_is_the_callers() -> None:
+    def fail() -> None:
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        memory_of(fail, CPU)
+    assert memory_of(lambda: torch.zeros(500), CPU).kept_bytes == 2000
+
+
+def test_other_devices_are_not_measured() -> None:
+    with pytest.raises(UsageError, match="not measured"):
+        memory_of(lambda: None, torch.device("meta"))
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad], ids=["enable_grad", "no_grad"])
+def test_the_work_runs_in_the_callers_mode(mode: Callable[[], AbstractContextManager[object]]) -> None:
+    x = torch.ones(1000, requires_grad=True)
+    recorded: list[bool] = []
+    with mode():
+        memory_of(lambda: recorded.append((x.exp() * 2).requires_grad), CPU)
+        recorded.append((x * 2).requires_grad)
+    assert recorded[0] is recorded[1]
