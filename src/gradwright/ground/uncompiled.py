@@ -21,5 +21,13 @@ def uncompiled(function: F) -> F:
     return function
 
 
+def uncompiled_throughout(function: F) -> F:
+    """The function, of which Dynamo compiles neither its own frame nor what it calls."""
+    eval_frame.set_code_exec_strategy(function.__code__, _SKIP_ALL)
+    return function
+
+
 _SKIP = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT)
+_SKIP_ALL = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
 uncompiled(uncompiled)
+uncompiled(uncompiled_throughout)

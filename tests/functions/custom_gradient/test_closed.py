@@ -26,6 +26,37 @@ def _into(x):
     return out
 
 
+def _into_a_row(x):
+    out = torch.zeros(2, 3)
+    out[0].add_(x * weight)
+    return out
+
+
+def _into_what_is_viewed_already(x):
+    out = torch.zeros(3)
+    view = out[1:]
+    out += x * weight
+    return view
+
+
+def _into_half_by_setting(x):
+    out = x.clone()
+    out[:2][:] = weight[:2]
+    return out
+
+
+def _into_out(x):
+    out = torch.zeros(3)
+    torch.mul(x, weight, out=out[:])
+    return out
+
+
+def _into_a_list(x):
+    out = torch.zeros(3)
+    torch._foreach_add_([out[:2]], [weight[:2]])
+    return out
+
+
 def _twice(x):
     return custom_gradient(lambda x: x * weight, lambda g: g)(x) * 2
 
@@ -51,9 +82,15 @@ FORWARDS = {
     "a partial": (functools.partial(torch.mul, weight), ""),
     "a partial of a function": (functools.partial(lambda w, x: x * w, weight), "the tensor 0"),
     "written into": (_into, "the tensor weight"),
+    "written into a row": (_into_a_row, "the tensor weight"),
+    "written into what is viewed already": (_into_what_is_viewed_already, "the tensor weight"),
+    "written into half by setting": (_into_half_by_setting, "the tensor weight"),
+    "written into out": (_into_out, "the tensor weight"),
+    "written into a list": (_into_a_list, "the tensor weight"),
     "itself": (lambda x: weight, "the tensor weight"),
     "by a function within": (_twice, "a tensor of shape [3]"),
     "in a tree, with residuals": (_row_and_more, "the tensor weight"),
+    "converted": (lambda x: x + weight.to(x) + weight.type_as(x), "the tensor weight"),
     "a transposed one": (lambda x: x @ linear.weight.T, "the tensor linear.weight"),
 }
 CALLS = {"plainly": lambda f, x: f(x), "by keyword": lambda f, x: f(x=x)}
@@ -77,11 +114,14 @@ def test_a_tensor_that_is_closed_over_is_told(forward, named, call):
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_not_without_grad_mode_but_at_the_first_call_with_it(call):
-    f, x = custom_gradient(lambda x: x * weight, lambda g: g * weight), _leaf()
-    with torch.no_grad():
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
+@pytest.mark.parametrize("forward", ["a parameter", "written into", "written into a row", "written into out"])
+def test_not_without_grad_mode_but_at_the_first_call_with_it(forward, off, call):
+    plain, x = FORWARDS[forward][0], _leaf()
+    f = custom_gradient(plain, lambda g: g)
+    with off():
         for _ in range(2):
-            torch.testing.assert_close(call(f, x), x * weight)
+            torch.testing.assert_close(call(f, x), plain(x))
     with pytest.raises(UsageError, match="the tensor weight"):
         call(f, x)
 
@@ -96,6 +136,108 @@ def test_under_torch_func():
     with pytest.raises(UsageError, match="the tensor w, which"):
         torch.func.grad(lambda x: made(weight)(x).sum())(x)
     torch.testing.assert_close(torch.func.grad(lambda x: made(w)(x).sum())(x), w)
+
+
+class Scale:
+    def __init__(self, w):
+        self.w = w
+
+    def by(self, x):
+        return x * self.w
+
+    def __call__(self, x):
+        return x * self.w
+
+
+class ScaleModule(torch.nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def forward(self, x):
+        return x * self.w
+
+
+def _listed(w):
+    several = [{"w": (w,)}]
+    return lambda x: x * several[0]["w"][0]
+
+
+def _wrapped(w):
+    def scaled(x):
+        return x * w
+
+    def decorated(function):
+        return functools.wraps(function)(lambda *args: function(*args))
+
+    return decorated(scaled)
+
+
+def _by_a_function_that_is_closed_over(w):
+    scaled = _wrapped(w)
+    return lambda x: scaled(x) * 1
+
+
+def _by_a_module_that_is_closed_over(w):
+    module = ScaleModule(w)
+    return lambda x: module(x)
+
+
+def _into_a_view(w):
+    def scaled(x):
+        out = torch.zeros(2, 3)
+        out[0].add_(x * w)
+        return out.sum(0)
+
+    return scaled
+
+
+HIDDEN = {
+    "a bound method": (lambda w: Scale(w).by, "the tensor self.w, which"),
+    "an object that is called": (Scale, "the tensor self.w, which"),
+    "a bound method of a module": (lambda w: ScaleModule(w).forward, "the tensor self.w, which"),
+    "a list": (_listed, r"the tensor several\[0\]\['w'\]\[0\], which"),
+    "functools.wraps": (_wrapped, "the tensor w, which"),
+    "a function within": (_by_a_function_that_is_closed_over, "the tensor w, which"),
+    "a module within": (_by_a_module_that_is_closed_over, "the tensor module.w, which"),
+    "a view that is written to": (_into_a_view, "the tensor w, which"),
+}
+
+
+@pytest.mark.parametrize(("made", "named"), HIDDEN.values(), ids=HIDDEN)
+def test_under_torch_func_it_is_told_wherever_it_hides(made, named):
+    x, w = torch.randn(3), torch.randn(3)
+    with pytest.raises(UsageError, match=named):
+        torch.func.grad(lambda w: custom_gradient(made(w), lambda g: g)(x).sum())(w)
+    f = custom_gradient(made(w), lambda g: g)
+    torch.testing.assert_close(torch.func.grad(lambda x: f(x).sum())(x), torch.ones(3))
+
+
+def _dual(function, w):
+    with torch.autograd.forward_ad.dual_level():
+        return function(torch.autograd.forward_ad.make_dual(w, w))
+
+
+DERIVATIVES = {
+    "forward mode": _dual,
+    "forward mode, without grad mode": lambda function, w: torch.no_grad()(_dual)(function, w),
+    "jvp": lambda function, w: torch.func.jvp(function, (w,), (w,)),
+    "vjp": lambda function, w: torch.func.vjp(function, w),
+    "jacfwd": lambda function, w: torch.func.jacfwd(function)(w),
+    "hessian": lambda function, w: torch.func.hessian(lambda w: function(w).sum())(w),
+    "vmap of grad": lambda function, w: torch.func.vmap(torch.func.grad(lambda w: function(w).sum()))(w.expand(2, 3)),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES.values(), ids=DERIVATIVES)
+def test_it_is_told_whichever_derivative_would_miss_it(derivative):
+    x, w = torch.randn(3), torch.randn(3)
+
+    def function(w):
+        return custom_gradient(lambda x: x * w, lambda g: g)(x)
+
+    with pytest.raises(UsageError, match="the tensor w, which"):
+        derivative(function, w)
 
 
 def _search(x):
@@ -127,6 +269,11 @@ HARMLESS = {
     "data": lambda x: x * weight.data,
     "shape": lambda x: x.reshape(weight.shape) * weight.numel(),
     "like it": lambda x: x + torch.zeros_like(weight) + weight.new_ones(3),
+    "converted like it": lambda x: x.type_as(weight).to(weight),
+    "shaped like it": lambda x: x.view_as(weight).reshape_as(weight).expand_as(weight) * torch.ones_like(weight),
+    "resized like it": lambda x: torch.zeros(3).resize_as_(weight).copy_(x),
+    "filled like it": lambda x: torch.empty_like(weight).copy_(x) * torch.full_like(weight, 2.0),
+    "written into by itself": lambda x: torch.zeros(2, 3).index_fill_(0, torch.tensor([0]), 1.0)[0].add_(x),
     "compared": lambda x: x * (x > weight),
     "by index": lambda x: x[weight.argsort()],
     "logged": _logged,
@@ -148,6 +295,17 @@ def test_no_false_alarm(forward, call):
     f, x = custom_gradient(forward, lambda g, x: x * 2), torch.randn(3, requires_grad=True) * 1
     torch.testing.assert_close(call(f, x), forward(x))
     torch.testing.assert_close(call(f, x), forward(x))
+
+
+def _on_the_way(x, weighted=None):
+    return x * 2 if weighted is None else x * weight
+
+
+def test_a_call_with_a_keyword_of_another_type_is_looked_at_too():
+    f, x = custom_gradient(_on_the_way, lambda g: g), _leaf()
+    torch.testing.assert_close(f(x, weighted=None), x * 2)
+    with pytest.raises(UsageError, match="the tensor weight"):
+        f(x, weighted=True)
 
 
 def test_what_only_the_backward_names_is_no_matter():

@@ -48,6 +48,14 @@ def mean_of_axis(x):
     return (x * x).mean(1)
 
 
+def clamped(x):
+    return x[-7:3].sin() * x[-7:3].exp()
+
+
+def cut_short(x):
+    return x[:9].sin().sum() + x[9:].exp().sum()
+
+
 CASES: dict[Any, tuple[Any, Any]] = {
     mean_of_product: (((3, 4), (4,)), ((5, 7), (7,))),
     centred: (((3, 4),), ((5, 2),)),
@@ -55,6 +63,8 @@ CASES: dict[Any, tuple[Any, Any]] = {
     scaled: (((3, 4), (5, 4)), ((2, 6), (3, 6))),
     halves: (((3, 4),), ((5, 10),)),
     differences: (((3, 4),), ((2, 9),)),
+    clamped: (((5,),), ((9,),)),
+    cut_short: (((5,),), ((12,),)),
 }
 
 
@@ -73,6 +83,12 @@ def test_it_is_autograds_at_another_size(forward: Any, form: str) -> None:
     found = torch.autograd.grad(call(*inputs).sin().sum(), inputs)
     expected = torch.autograd.grad(forward(*inputs).sin().sum(), inputs)
     assert all(torch.allclose(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("take", [lambda x: x[-7:3], lambda x: x[:, 0]], ids=["a slice", "a column"])
+def test_what_is_taken_twice_is_put_among_zeros_once(take: Any) -> None:
+    derived = derive(lambda x: take(x).sin() * take(x).exp(), *drawn(((5, 4),)), level="quick")
+    assert len(re.findall(r"aten\.(slice|select)_backward\(", derived.source)) == 1
 
 
 def test_a_size_that_was_taken_for_a_number_raises_elsewhere() -> None:

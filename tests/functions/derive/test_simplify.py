@@ -74,6 +74,13 @@ def places(x, y):
     return rows.sum() + halves.sum() + steps + chosen + (-y[1:]).sum() * x
 
 
+def out_of_range(x, y):
+    """The same part twice, and parts that would meet, where torch clamps their ends."""
+    twice = x[-7:2].sin().sum() * x[-7:2].exp().sum() + (x[:, 1:9].sin() * x[:, 1:9]).sum()
+    empty = (x[1:3].sin().sum() + x[3:1].exp().sum()) + (y[-9:-5].exp().sum() + y[-5:1].sin().sum())
+    return (x[:9] * y[-9:]).sin() + y[:, 2:].exp().sum() + y[:, -9:2].sin().sum() + twice + empty
+
+
 def gates(x, y):
     """Both gates of one number, and directions."""
     lengths = torch.linalg.vector_norm(x, dim=-1)
@@ -81,7 +88,7 @@ def gates(x, y):
     return (x.sigmoid() * y + (-x).sigmoid() * y * y + unit) * lengths.unsqueeze(-1)
 
 
-FORWARDS = [gates, places, products, arithmetic, signs, means, views, branches, slices, no_axes, by_hand]
+FORWARDS = [gates, out_of_range, places, products, arithmetic, signs, means, views, branches, slices, no_axes, by_hand]
 
 
 def drawn() -> list[torch.Tensor]:

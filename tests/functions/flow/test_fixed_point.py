@@ -353,6 +353,50 @@ def test_the_refusal_names_the_tensor_and_inference_needs_none():
         assert torch.isfinite(captured(weight))
 
 
+LOOKED_AT = {
+    "zeros like it": lambda z, w: z + torch.zeros_like(w),
+    "in its shape": lambda z, w: z.view_as(w).reshape(w.shape),
+    "in its dtype": lambda z, w: z.to(w).type_as(w),
+    "detached": lambda z, w: z + 0 * w.detach(),
+    "compared": lambda z, w: z * (w > 0),
+}
+
+
+@pytest.mark.parametrize("look", LOOKED_AT.values(), ids=list(LOOKED_AT))
+def test_a_tensor_of_which_no_value_is_used_is_not_refused_under_torch_func(look):
+    x = numbers(2)
+    root = torch.zeros_like(x)
+    for _ in range(80):
+        root = 0.5 * root.cos() + x
+
+    def weighted(w):
+        return (w * fixed_point(lambda z: look(0.5 * z.cos() + x, w), torch.zeros_like(x), tolerance=1e-13)).sum()
+
+    assert same(torch.func.grad(weighted)(torch.ones_like(x)), root)
+
+
+def scaled_in_a_list(weight: Tensor):
+    several = [{"w": weight}]
+    return lambda z: f(z, several[0]["w"], X)
+
+
+def scaled_within(weight: Tensor):
+    def step(z):
+        return f(z, weight, X)
+
+    return lambda z: step(z)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(scaled_in_a_list, "several[0]['w']"), (scaled_within, "weight")],
+    ids=["in a list", "in a function within"],
+)
+def test_the_refusal_names_the_tensor_wherever_it_hides(made, name):
+    with pytest.raises(UsageError, match=re.escape(f"the tensor `{name}`")):
+        fixed_point(made(WEIGHT.clone().requires_grad_()), torch.zeros_like(X))
+
+
 # --- the oracles reject what is wrong --------------------------------------------------------------------------------
 
 

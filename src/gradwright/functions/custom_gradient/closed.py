@@ -1,60 +1,61 @@
 """Tensors that a forward uses without taking them as inputs: they would silently get no gradient.
 
 A forward runs with grad mode off, so autograd can't tell. Its first call for some types of arguments is watched: an
-operation on a tensor that requires a gradient, and that is neither an input nor made inside, marks what it returns,
-and an output that is marked is refused. What is only looked at (a shape, a comparison, a log entry) marks no output.
-What leaves torch (NumPy, a pointer) is not seen.
+operation on a tensor that requires a gradient (or has a tangent), and that is neither an input nor made inside, marks
+what it returns, and what it writes to; an output that is marked is refused. What is only looked at (a shape, a
+comparison, a log entry) marks no output. What leaves torch (NumPy, a pointer) is not seen.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, UntypedStorage, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gradwright.functions.custom_gradient.call import split
 from gradwright.functions.custom_gradient.contract import Inputs
+from gradwright.functions.custom_gradient.levels import forward_mode_is_on, unwrapped
 from gradwright.functions.custom_gradient.messages import complaint, listed
 from gradwright.functions.custom_gradient.rules import Definition
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
-from gradwright.ground.outside import named_outside
+from gradwright.ground.outside import named_by, sources
 from gradwright.ground.tensors import tensors_in
-
-# Their results depend on no values that have a derivative.
-_WITHOUT_DERIVATIVE = {
-    torch.Tensor.detach,
-    torch.detach,
-    torch.Tensor.data.__get__,  # type: ignore[attr-defined]  # torch's stub calls `data` a tensor
-    torch.Tensor.grad.__get__,  # type: ignore[union-attr]
-}
+from gradwright.ground.uncompiled import uncompiled, uncompiled_throughout
 
 
 @uncompiled
 def watched_once(definition: Definition) -> tuple[Definition, list[Tensor]]:
     """The same, its forward watched when it runs for the first time; and what it will be found to use. With grad mode
     off nothing is refused."""
-    inputs, done, refused = definition.inputs, False, torch.is_grad_enabled()
+    inputs, done, refused = definition.inputs, False, torch.is_grad_enabled() or forward_mode_is_on()
     found: list[Tensor] = []
+    # Looked at here: in the forward, below torch.func's levels, a tensor that they wrap shows no tangent.
+    named = [tensor for _, tensor in _named_tensors(inputs.forward) if _has_derivative(tensor)]
 
     @functools.wraps(inputs.forward)
-    @uncompiled
+    @uncompiled_throughout  # Dynamo would trace the watch, which looks behind wrappers
     def forward(*args: Any, **kwargs: Any) -> Any:
         nonlocal done
         if done:
             return inputs.forward(*args, **kwargs)
         done = True
         leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        with _Watch(leaves, [tensor for _, tensor in _named_by(inputs.forward)]) as watch:
-            result = inputs.forward(*args, **kwargs)
+        with _Watch(leaves, named) as watch:
+            try:
+                result = inputs.forward(*args, **kwargs)
+            except RuntimeError as error:  # torch's own assertion, for a batch that comes from outside of a vmap
+                if watch.met and refused:
+                    raise _stranger(inputs, watch.met) from error
+                raise
         outputs = [leaf for leaf in tree_leaves(split(result, inputs)[0]) if isinstance(leaf, Tensor)]
         found[:] = [stranger for output in outputs for stranger in watch.behind(output)]
         if found and refused:
@@ -65,41 +66,82 @@ def watched_once(definition: Definition) -> tuple[Definition, list[Tensor]]:
 
 
 class _Watch(TorchFunctionMode):
-    """``own``: what it may use, by id: inputs, and what was made inside. ``marked``: what is made of
-    strangers, by id, with them. Tensors that torch.func wraps are strangers only where they are ``named``: those that
-    a torch.func inside makes are not seen being made."""
+    """By id: ``own``, what may be used: inputs, and what was made inside; ``named``, strangers that the forward's code
+    names; ``marked``, what is made of strangers, with them; ``written``, memory that something made of strangers was
+    written to, through whichever view. ``met``: strangers that the operation just now is handed.
+
+    Tensors that torch.func wraps are strangers only where they are named: those that a torch.func inside makes are not
+    seen being made."""
 
     def __init__(self, leaves: Sequence[Tensor], named: Sequence[Tensor]) -> None:
         super().__init__()
         self.named = {id(tensor) for tensor in named}
         self.own = WeakValueDictionary({id(leaf): leaf for leaf in leaves})
         self.marked: dict[int, tuple[Tensor, list[Tensor]]] = {}  # the tensor is held: its id must not be another's
+        self.written: dict[int, tuple[UntypedStorage, list[Tensor]]] = {}  # and so is the memory
+        self.met: list[Tensor] = []
 
     @uncompiled
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        name = getattr(func, "__name__", "")
-        handed = list(tensors_in([args, kwargs or {}]))
-        found = [stranger for tensor in handed for stranger in self.behind(tensor)]
-        cut = func in _WITHOUT_DERIVATIVE or name.endswith("_like") or name.startswith("new_")
-        written = handed[:1] if name == "__setitem__" else []
-        for tensor in [*tensors_in(result), *written]:
-            if not found or cut:
+        kwargs = kwargs or {}
+        handed = list(tensors_in([args, kwargs]))
+        before = [_version(tensor) for tensor in handed]
+        found = self.met = [stranger for tensor in sources(func, args, kwargs) for stranger in self.behind(tensor)]
+        result = func(*args, **kwargs)
+        self.met = []
+        results = list(tensors_in(result))
+        written = [
+            tensor
+            for tensor, version in zip(handed, before, strict=True)
+            if version != _version(tensor) or (version is None and any(tensor is each for each in results))
+        ]
+        if func is Tensor.__setitem__:  # which returns nothing
+            written = handed[:1]
+        for tensor in [*results, *written]:
+            if not found:
                 self.own[id(tensor)] = tensor
             elif tensor.is_floating_point() or tensor.is_complex():
                 self.marked[id(tensor)] = (tensor, found)
+        memories = map(_memory, written if found else ())
+        self.written |= {memory._cdata: (memory, found) for memory in memories if memory is not None}
         return result
 
     def behind(self, tensor: Tensor) -> list[Tensor]:
         """The strangers that a tensor is made of."""
         if id(tensor) in self.marked:
             return self.marked[id(tensor)][1]
-        strange = tensor.requires_grad and id(tensor) not in self.own
-        return [tensor] if strange and (id(tensor) in self.named or not is_functorch_wrapped_tensor(tensor)) else []
+        if self.written and (memory := _memory(tensor)) is not None and memory._cdata in self.written:
+            return self.written[memory._cdata][1]
+        if id(tensor) in self.own:
+            return []
+        known = id(tensor) in self.named
+        return [tensor] if known or (not is_functorch_wrapped_tensor(tensor) and _has_derivative(tensor)) else []
+
+
+def _has_derivative(tensor: Tensor) -> bool:
+    """Does it require a gradient, or have a tangent? A forward runs with tangents off."""
+    if tensor.requires_grad or forward_ad._current_level < 0:
+        return tensor.requires_grad
+    with torch._C.DisableTorchFunction(), forward_ad._set_fwd_grad_enabled(True):
+        return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often it was written to, through whichever view; ``None`` for an inference tensor, which does not count."""
+    with torch._C.DisableTorchFunction():  # a look aside, which other modes don't see
+        inner = unwrapped(tensor)
+        return None if inner.is_inference() else inner._version
+
+
+def _memory(tensor: Tensor) -> UntypedStorage | None:
+    """Where its numbers lie; ``None``, where that is in several places (sparse), or elsewhere (subclasses)."""
+    with torch._C.DisableTorchFunction(), suppress(NotImplementedError, RuntimeError):
+        return unwrapped(tensor).untyped_storage()
+    return None
 
 
 def _stranger(inputs: Inputs, found: Sequence[Tensor]) -> Exception:
-    names = sorted({name for name, value in _named_by(inputs.forward) if any(value is tensor for tensor in found)})
+    names = sorted({name for name, value in _named_tensors(inputs.forward) if any(value is tensor for tensor in found)})
     which = f"the tensor {listed(names)}" if names else f"a tensor of shape {list(found[0].shape)}"
     return complaint(
         f"{inputs.name} uses {which}, which requires a gradient and is no input",
@@ -109,18 +151,9 @@ def _stranger(inputs: Inputs, found: Sequence[Tensor]) -> Exception:
     )
 
 
-def _named_by(function: Callable[..., Any]) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(function: Callable[..., Any]) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a function names from outside, and those of the modules that it names."""
-    if isinstance(function, functools.partial):
-        yield from _named_by(function.func)
-        named: dict[str, Any] = {str(place): value for place, value in enumerate(function.args)} | function.keywords
-    elif inspect.ismethod(function):
-        named = {"self": function.__self__}
-    elif inspect.isfunction(function):
-        named = named_outside(function)
-    else:
-        named = {"self": function}
-    for name, value in named.items():
+    for name, value in named_by(function):
         if isinstance(value, Tensor):
             yield name, value
         elif isinstance(value, nn.Module):

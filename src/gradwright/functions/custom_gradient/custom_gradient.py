@@ -24,8 +24,8 @@ from gradwright.functions.custom_gradient.pickled import leads_to, rebuilt
 from gradwright.functions.custom_gradient.portable import portable_function, run
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.trees import TENSOR
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
 from gradwright.ground.declared import surrogate_reason
+from gradwright.ground.uncompiled import uncompiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -144,7 +144,8 @@ class CustomGradient:
     @uncompiled
     def _opened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The general case: trees, keywords, torch.func, forward mode."""
-        kind = (_are_functorch_transforms_active(), *map(type, args), *kwargs)
+        modes = (_are_functorch_transforms_active(), forward_ad._current_level)
+        kind = (*modes, *map(type, args), *kwargs, *map(type, kwargs.values()))
         if kind not in self._watched:
             return self._first(kind, args, kwargs)
         return run(self._complete(), self._portable, args, kwargs)[0]

@@ -8,8 +8,10 @@ What is left per call: two version counters per tensor, and the shapes of inputs
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -27,11 +29,11 @@ from gradwright.functions.custom_gradient.returned import by_leaf
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import forward_of_several, gradients_of
 from gradwright.functions.custom_gradient.trees import TENSOR, Layout
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
 from gradwright.functions.custom_gradient.watched import watched
 from gradwright.functions.custom_gradient.written import text
 from gradwright.functions.custom_gradient.written_several import Kind, metas_of_kind
 from gradwright.functions.custom_gradient.written_several import text as text_of_several
+from gradwright.ground.uncompiled import uncompiled
 
 Apply = Callable[..., Any]
 _TORCHS_APPLY = torch.autograd.Function.__dict__["apply"]
@@ -90,6 +92,7 @@ def _tell_where_written(definition: Definition, forward: Any, backward: Any) -> 
     backward.__wrapped__ = next(definition.rules).function
 
 
+@uncompiled
 def _by_hand(
     definition: Definition, rule: Rule, flat: Flat, forward: Any, backward: Any, kind: Kind | None = None
 ) -> tuple[Any, Any]:
@@ -132,8 +135,15 @@ def _by_hand(
         "spread": flat.spread_if_it_is_one_each,
     }
     written = text(rule, flat) if kind is None else text_of_several(kind)
-    exec(compile(written, f"<custom_gradient {definition.name}>", "exec"), scope)
+    exec(_code(written, definition.name), scope)
     return scope["forward"], scope["backward"]
+
+
+@functools.cache
+@uncompiled
+def _code(written: str, name: str) -> CodeType:
+    """Compiled once: a first call, which is watched, and all after it have the same text."""
+    return compile(written, f"<custom_gradient {name}>", "exec")
 
 
 def _forward(definition: Definition, flat: Flat) -> Callable[..., Any]:

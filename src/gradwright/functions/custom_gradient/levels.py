@@ -11,7 +11,7 @@ from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
 from torch.autograd import forward_ad
 
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
+from gradwright.ground.uncompiled import uncompiled
 
 
 @uncompiled
@@ -29,11 +29,17 @@ def differentiating_levels() -> int:
     return max(count, int(forward_ad._current_level >= 0))
 
 
+def unwrapped(tensor: Tensor) -> Tensor:
+    """What is behind every wrapper of torch.func's."""
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def bare(tensor: Tensor) -> Tensor | None:
     """The numbers of all examples at once, behind every wrapper; ``None``, where there are none to be had (tracing,
     torch's older vmap)."""
-    while _functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = _functorch.get_unwrapped(tensor)
+    tensor = unwrapped(tensor)
     if _functorch.is_legacy_batchedtensor(tensor):
         return None
     return tensor.detach() if type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type != "meta" else None

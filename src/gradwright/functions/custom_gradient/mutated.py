@@ -10,7 +10,7 @@ from gradwright.functions.custom_gradient.call import Call
 from gradwright.functions.custom_gradient.contract import Inputs
 from gradwright.functions.custom_gradient.messages import complaint
 from gradwright.functions.custom_gradient.trees import TENSOR
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
+from gradwright.ground.uncompiled import uncompiled
 
 
 @uncompiled

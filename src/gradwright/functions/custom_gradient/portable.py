@@ -17,7 +17,7 @@ from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import gradients_of
 from gradwright.functions.custom_gradient.trees import Layout
-from gradwright.functions.custom_gradient.uncompiled import uncompiled
+from gradwright.ground.uncompiled import uncompiled
 
 
 @uncompiled

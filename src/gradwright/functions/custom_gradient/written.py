@@ -61,9 +61,14 @@ def row(names: list[str]) -> str:
     return f"{names[0]}," if len(names) == 1 else ", ".join(names)
 
 
+def args_of(flat: Flat) -> list[str]:
+    """The names of the arguments."""
+    return [f"a{place}" for place in range(len(flat.names))]
+
+
 def guarded(flat: Flat, result: str, before: Sequence[str] = ()) -> list[str]:
     """The call of the user's forward between two looks at the version counters."""
-    args = [f"a{place}" for place in range(len(flat.names))]
+    args = args_of(flat)
     tensors = [args[place] for place in flat.tensors]
     versions = [f"v{place}" for place in flat.tensors]
     changed = " or ".join(f"{tensor}._version != {version}" for tensor, version in zip(tensors, versions, strict=True))
@@ -79,8 +84,26 @@ def guarded(flat: Flat, result: str, before: Sequence[str] = ()) -> list[str]:
     ]
 
 
+def kept(flat: Flat, saved: Sequence[str]) -> list[str]:
+    """What the backward is left: tensors by name, and what an input that is not among them looks like."""
+    args = args_of(flat)
+    unsaved = ", ".join(f"({args[place]}.shape, {args[place]}.dtype)" for place in flat.unsaved)
+    return [
+        *([f"    ctx.save_for_backward({', '.join(saved)})"] if saved else []),
+        *([f"    ctx.unsaved = ({unsaved},)"] if unsaved else []),
+    ]
+
+
+def left(flat: Flat, saved: list[str]) -> list[str]:
+    """The same, as the backward finds it."""
+    return [
+        f"    {row(saved)} = saved = ctx.saved_tensors" if saved else "    saved = ()",
+        *(f"    shape{place}, dtype{place} = ctx.unsaved[{number}]" for number, place in enumerate(flat.unsaved)),
+    ]
+
+
 def _forward(flat: Flat) -> str:
-    args = [f"a{place}" for place in range(len(flat.names))]
+    args = args_of(flat)
     tensors = [args[place] for place in flat.tensors]
     pool = [*args, "out"]
     lines = [
@@ -88,12 +111,8 @@ def _forward(flat: Flat) -> str:
         *guarded(flat, "out", [f"    ctx.autocast = autocast_of(({row(tensors)})) if autocast_is_on() else ()"]),
         "    if type(out) is not Tensor and not isinstance(out, Tensor):",
         f"        return several(ctx, ({row(args)}), out)",
+        *kept(flat, [pool[place] for place in flat.saved]),
     ]
-    if flat.saved:
-        lines.append(f"    ctx.save_for_backward({', '.join(pool[place] for place in flat.saved)})")
-    if flat.unsaved:
-        kept = ", ".join(f"({args[place]}.shape, {args[place]}.dtype)" for place in flat.unsaved)
-        lines.append(f"    ctx.unsaved = ({kept},)")
     if flat.statics:
         lines.append(f"    ctx.statics = ({row([args[place] for place in flat.statics])})")
     return "\n".join([*lines, "    return out", ""])
@@ -109,20 +128,17 @@ def _backward(rule: Rule, flat: Flat) -> str:
         "def backward(ctx, cotangent, *more):",
         "    if more or ctx.autocast or autocast_is_on() or grad_is_on():",
         "        return backward_of_any(ctx, cotangent, *more)",
-        f"    {row(saved)} = saved = ctx.saved_tensors" if saved else "    saved = ()",
+        *left(flat, saved),
     ]
     if statics:
         lines.append(f"    {row(statics)} = ctx.statics")
-    for number, place in enumerate(flat.unsaved):
-        lines.append(f"    shape{place}, dtype{place} = ctx.unsaved[{number}]")
-    lines.append(f"    row = result = rule({', '.join(['cotangent', *asked])})")
     likes = dict(zip(flat.saved, saved, strict=True))
-    return "\n".join([*lines, *accepted(flat, likes), "    return settled(ctx, cotangent, saved, result)", ""])
+    return "\n".join([*lines, *asking(flat, ["cotangent", *asked], likes, "cotangent"), ""])
 
 
-def accepted(flat: Flat, likes: Mapping[int, str]) -> list[str]:
-    """Return what the rule returned, where it is a row of gradients as the engine expects it. ``likes``: the names of
-    saved inputs by place."""
+def asking(flat: Flat, asked: Sequence[str], likes: Mapping[int, str], cotangent: str) -> list[str]:
+    """The call of the rule; what it returns is returned where it is a row of gradients as the engine expects it.
+    ``likes``: the names of saved inputs by place. ``cotangent``: one of them, for the others."""
     count = len(flat.names)
 
     def fits(gradient: str, place: int) -> str:
@@ -144,4 +160,11 @@ def accepted(flat: Flat, likes: Mapping[int, str]) -> list[str]:
             f"        {', '.join(f'g{place}' for place in range(count))} = row",
             f"        if {' and '.join(each)}:",
         ]
-    return [*lines, "            return row", "    except (AttributeError, TypeError, ValueError):", "        pass"]
+    return [
+        f"    row = result = rule({', '.join(asked)})",
+        *lines,
+        "            return row",
+        "    except (AttributeError, TypeError, ValueError):",
+        "        pass",
+        f"    return settled(ctx, {cotangent}, saved, result)",
+    ]

@@ -69,7 +69,7 @@ from gradwright.functions.custom_gradient.flat import Flat
 from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.trees import TENSOR, Layout
-from gradwright.functions.custom_gradient.written import accepted, guarded, row
+from gradwright.functions.custom_gradient.written import args_of, asking, guarded, kept, left, row
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def text(kind: Kind) -> str:
 
 def _forward(kind: Kind) -> str:
     flat = kind.flat
-    args = [f"a{place}" for place in range(len(flat.names))]
+    args = args_of(flat)
     outs = [f"o{number}" for number in range(kind.outs)]
     residuals = [f"r{number}" for number in range(len(kind.handed))]
     pool = [*args, *outs, *residuals]
@@ -151,14 +151,10 @@ def _forward(kind: Kind) -> str:
         f"        return {anyhow}",
         "    if ({}):".format("\n            or ".join(unusual)),
         f"        return {anyhow}",
+        *kept(flat, [pool[place] for place in kind.call.saved]),
     ]
-    if kind.call.saved:
-        lines.append(f"    ctx.save_for_backward({', '.join(pool[place] for place in kind.call.saved)})")
     if residuals:
         lines.append("    ctx.set_materialize_grads(False)")
-    if flat.unsaved:
-        kept = ", ".join(f"({args[place]}.shape, {args[place]}.dtype)" for place in flat.unsaved)
-        lines.append(f"    ctx.unsaved = ({kept},)")
     return "\n".join([*lines, "    ctx.call = CALL", f"    return {', '.join([*outs, *residuals])}, CALL", ""])
 
 
@@ -179,8 +175,5 @@ def _backward(kind: Kind) -> str:
     if of_residuals:
         unusual = ["c0 is None", *(f"{name} is not None" for name in of_residuals)]
         lines += [f"    if {' or '.join(unusual)}:", "        return backward_of_any(ctx, *given)"]
-    lines.append(f"    {row(saved)} = saved = ctx.saved_tensors" if saved else "    saved = ()")
-    lines += [f"    shape{p}, dtype{p} = ctx.unsaved[{number}]" for number, p in enumerate(kind.flat.unsaved)]
-    lines.append(f"    row = result = rule({', '.join([first, *asked])})")
     likes = dict(zip(kind.call.saved, saved, strict=True))
-    return "\n".join([*lines, *accepted(kind.flat, likes), "    return settled(ctx, c0, saved, result)", ""])
+    return "\n".join([*lines, *left(kind.flat, saved), *asking(kind.flat, [first, *asked], likes, "c0"), ""])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from gradwright.errors import UsageError
+from gradwright.functions.custom_gradient.levels import unwrapped
 from gradwright.ground.graphs import graph_of
-from gradwright.ground.outside import named_outside
+from gradwright.ground.outside import named_by, sources
+from gradwright.ground.tensors import tensors_in
 
 
 def derivatives_wanted() -> bool:
@@ -25,7 +24,7 @@ def derivatives_wanted() -> bool:
 
 
 class Strangers(TorchFunctionMode):
-    """Under torch.func: the first operand that is neither known nor computed from what is known."""
+    """Under torch.func: an operand that is neither known nor computed from what is known."""
 
     def __init__(self, known: Sequence[Tensor]) -> None:
         super().__init__()
@@ -33,11 +32,14 @@ class Strangers(TorchFunctionMode):
         self.found: Tensor | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for leaf in pytree.tree_leaves((args, kwargs)):
-            if isinstance(leaf, Tensor) and id(leaf) not in self.known and is_active(leaf):
-                self.found = leaf
         result = func(*args, **(kwargs or {}))
-        self.known.update((id(leaf), leaf) for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor))
+        made = list(tensors_in(result))
+        # What writes in place may return nothing.
+        if result is None or any(tensor.is_floating_point() or tensor.is_complex() for tensor in made):
+            for tensor in sources(func, args, kwargs or {}):
+                if id(tensor) not in self.known and is_active(tensor):
+                    self.found = tensor
+        self.known.update((id(tensor), tensor) for tensor in made)
         return result
 
 
@@ -51,9 +53,7 @@ def is_active(tensor: Tensor) -> bool:
 def bare(tensor: Tensor) -> Tensor:
     """Without its graph and its wrappers. Modes don't see it: it is a look aside, and nothing is held back by it."""
     with torch._C.DisableTorchFunction():
-        while is_functorch_wrapped_tensor(tensor):
-            tensor = get_unwrapped(tensor)
-        return tensor.detach()
+        return unwrapped(tensor).detach()
 
 
 def leaf_of(tensor: Tensor) -> Tensor:
@@ -82,35 +82,12 @@ def modules_of(function: Any) -> Iterator[nn.Module]:
     if isinstance(function, nn.Module):
         yield function
     else:
-        yield from (value for _, value in _named_by(function) if isinstance(value, nn.Module))
-
-
-def _named_by(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function names from outside: its closure, its globals, what it is bound to; lists of them opened."""
-    if hasattr(function, "__wrapped__"):  # by functools.wraps
-        yield from _named_by(function.__wrapped__)
-    if isinstance(function, functools.partial):
-        yield from _named_by(function.func)
-        named: dict[str, Any] = {str(place): value for place, value in enumerate(function.args)} | function.keywords
-    elif inspect.ismethod(function):
-        yield from _named_by(function.__func__)
-        named = {"self": function.__self__}
-    elif inspect.isfunction(function):
-        named = named_outside(function)
-    else:
-        named = dict(getattr(function, "__dict__", {}))
-    for name, value in named.items():
-        if isinstance(value, (list, tuple)):
-            yield from ((f"{name}[{place}]", item) for place, item in enumerate(value))
-        elif isinstance(value, dict):
-            yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
-        else:
-            yield name, value
+        yield from (value for _, value in named_by(function) if isinstance(value, nn.Module))
 
 
 def stranger(caller: str, function: Any) -> UsageError:
     """The error that tells of a tensor that ``function`` uses without being handed it."""
-    named = sorted({name for name, value in _named_by(function) if isinstance(value, Tensor) and is_active(value)})
+    named = sorted({name for name, value in named_by(function) if isinstance(value, Tensor) and is_active(value)})
     which = "the tensor " + " and ".join(f"`{name}`" for name in named) if named else "a tensor"
     label = getattr(function, "__qualname__", type(function).__name__)
     return UsageError(

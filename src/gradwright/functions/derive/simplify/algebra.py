@@ -11,6 +11,8 @@ from gradwright.functions.derive.graph import Graph, Node
 from gradwright.functions.derive.simplify.rewriting import Rule
 
 aten = torch.ops.aten
+ZEROS = (aten.zeros_like, aten.zeros, aten.new_zeros)
+PLACING = (aten.slice_backward, aten.select_backward, aten.unsqueeze, aten.flip)
 
 
 def operands(node: Node, *ops: Any) -> tuple[Any, Any] | None:
@@ -68,8 +70,9 @@ def sign_outward(node: Node, graph: Graph) -> Node | None:
     return None
 
 
-def sum_of_negative(node: Node, graph: Graph) -> Node | None:
-    if node.is_a(aten.sum) and node.args[0].is_a(aten.neg):
+def sign_of_linear(node: Node, graph: Graph) -> Node | None:
+    """f(-x) is -f(x), where f sums, or puts x in its place."""
+    if node.is_a(aten.sum, *PLACING) and node.args[0].is_a(aten.neg):
         return graph.make(aten.neg.default, graph.make(node.op, node.args[0].args[0], *node.args[1:], **node.kwargs))
     return None
 
@@ -98,7 +101,7 @@ def filled(node: Any) -> float | None:
     """The number that a tensor is filled with: zeros_like, ones_like, full_like."""
     if not isinstance(node, Node) or node.is_leaf or isinstance(node.op, str):
         return None
-    if node.is_a(aten.zeros_like, aten.zeros, aten.new_zeros):
+    if node.is_a(*ZEROS):
         return 0
     if node.is_a(aten.ones_like, aten.ones, aten.new_ones):
         return 1
@@ -133,7 +136,7 @@ def zero_sum(node: Node, graph: Graph) -> Node | None:
     sides = operands(node, aten.add.Tensor)
     if sides and all(isinstance(side, Node) for side in sides):
         for one, other in (sides, sides[::-1]):
-            if one.is_a(aten.zeros_like, aten.zeros, aten.new_zeros):
+            if one.is_a(*ZEROS):
                 found: Node = other
                 return found
     return None
@@ -147,7 +150,8 @@ RULES = [
     Rule("minus one", "x * -1 is -x, bit for bit", minus_one),
     Rule("sign outward", "(-a) * b is -(a * b), bit for bit: a sign further out meets a sum, where it costs nothing",
          sign_outward),
-    Rule("sum of negatives", "sum(-x) is -sum(x): the sign is taken of fewer numbers", sum_of_negative),
+    Rule("sign of a linear", "a sign further out is taken of fewer numbers, or meets a sum, where it costs nothing",
+         sign_of_linear),
     Rule("add a negative", "a + (-b) is a - b, bit for bit: one pass fewer", add_negative),
     Rule("factors", "(x * 2) * 3 is x * 6 but for a rounding: one pass fewer", factors),
     Rule("constant branch", "where takes a number: nothing has to be filled with it", where_constant),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gradwright.functions.derive.graph import Graph, Node
-from gradwright.functions.derive.simplify.algebra import operands
+from gradwright.functions.derive.simplify.algebra import ZEROS, operands
 from gradwright.functions.derive.simplify.rewriting import Rule
 
 aten = torch.ops.aten
@@ -18,7 +18,8 @@ MOST_TERMS = 32  # of one sum
 
 @dataclass(frozen=True)
 class Piece:
-    """``values`` from ``start`` to ``end`` along an axis of a tensor of ``shape``, zeros elsewhere."""
+    """``values`` from ``start`` to ``end`` along an axis of a tensor of ``shape``, zeros elsewhere. Where an end is out
+    of range, both are as they were given, for torch to clamp."""
 
     values: Node
     shape: tuple[Any, ...]
@@ -26,9 +27,13 @@ class Piece:
     start: Any
     end: Any
 
+    @property
+    def in_range(self) -> bool:
+        return bool(self.values.shape[self.axis] == self.end - self.start)
+
 
 def from_start(place: Any, size: Any) -> Any:
-    """An index that may count from the end, from the start; None if that is for the size to say."""
+    """A place that may count from the end, or be torch's for the end itself, counted from the start."""
     if isinstance(place, int):
         if place >= 2**62:
             return size
@@ -40,7 +45,8 @@ def piece_of(node: Node, graph: Graph) -> Piece | None:
     if node.is_a(aten.slice_backward) and node.args[5] == 1:
         values, shape, axis, start, end, _ = node.args
         axis %= len(shape)
-        return Piece(values, node.shape, axis, *(from_start(place, node.shape[axis]) for place in (start, end)))
+        piece = Piece(values, node.shape, axis, *(from_start(place, node.shape[axis]) for place in (start, end)))
+        return piece if piece.in_range else Piece(values, node.shape, axis, start, end)
     if node.is_a(aten.select_backward) and isinstance(node.args[3], int):
         values, shape, axis, index = node.args
         axis %= len(shape)
@@ -67,8 +73,8 @@ def put_together(node: Node, graph: Graph) -> Node | None:
     same = [pair for pair in pairs if _place(pair[0][1]) == _place(pair[1][1])]
     columns = sum(map(_is_column, pieces.values()))
     for (one, left), (other, right) in [*same, *pairs]:
-        if columns == 2 and _is_column(left) and _is_column(right):
-            continue  # entry by entry; two of them are put among zeros in less time
+        if columns == 2 and _is_column(left) and _is_column(right) and _place(left) != _place(right):
+            continue  # joined entry by entry; two of them are put among zeros in less time
         joined = _joined(left, right, graph) or _joined(right, left, graph)
         if joined is None:
             continue
@@ -99,14 +105,14 @@ def _joined(left: Piece, right: Piece, graph: Graph) -> Piece | None:
     if _place(left) == _place(right):
         values = graph.make(aten.add.Tensor, left.values, right.values)
         return Piece(values, left.shape, left.axis, left.start, left.end)
-    if left.end == right.start and left.values.shape[left.axis] == left.end - left.start:
+    if left.end == right.start and left.in_range and right.in_range:
         values = graph.make(aten.cat.default, [left.values, right.values], left.axis)
         return Piece(values, left.shape, left.axis, left.start, right.end)
     return None
 
 
 def _placed(piece: Piece, graph: Graph) -> Node:
-    if piece.values.shape == piece.shape:
+    if piece.values.shape == piece.shape and piece.in_range:
         return piece.values
     return graph.make(
         aten.slice_backward.default, piece.values, list(piece.shape), piece.axis, piece.start, piece.end, 1
@@ -171,16 +177,8 @@ def added_by_index(node: Node, graph: Graph) -> Node | None:
             continue
         into, *rest = one.args
         adds = one.is_a(aten.scatter_add, aten.index_add) or (len(one.args) > 3 and bool(one.args[3]))
-        if adds and not one.kwargs and into.is_a(aten.new_zeros, aten.zeros, aten.zeros_like):
+        if adds and not one.kwargs and into.is_a(*ZEROS):
             return graph.make(one.op, other, *rest)
-    return None
-
-
-def sign_of_placed(node: Node, graph: Graph) -> Node | None:
-    """The sign of what is put among zeros goes further out, to meet a sum."""
-    linear = (aten.slice_backward, aten.select_backward, aten.unsqueeze, aten.flip)
-    if node.is_a(*linear) and node.args[0].is_a(aten.neg):
-        return graph.make(aten.neg.default, graph.make(node.op, node.args[0].args[0], *node.args[1:], **node.kwargs))
     return None
 
 
@@ -190,5 +188,4 @@ RULES = [
     Rule("joined columns", "stack joins along a new axis", cat_of_columns),
     Rule("pad that cuts", "a slice copies nothing", cut_by_pad),
     Rule("added by index", "nothing has to be filled with zeros and added", added_by_index),
-    Rule("sign of what is placed", "a sign further out meets a sum, where it costs nothing", sign_of_placed),
 ]

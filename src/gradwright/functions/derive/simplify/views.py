@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gradwright.functions.derive.graph import Graph, Node
+from gradwright.functions.derive.simplify.algebra import ZEROS
 from gradwright.functions.derive.simplify.rewriting import Rule
 
 aten = torch.ops.aten
@@ -85,24 +86,37 @@ def view_of_one(node: Node, graph: Graph) -> Node | None:
 
 
 def whole_slice(node: Node, graph: Graph) -> Node | None:
-    return node.first if node.is_a(aten.slice) and node.shape == node.args[0].shape and _step(node) == 1 else None
+    if node.is_a(aten.slice) and node.shape == node.args[0].shape and _step(node) == 1:
+        return node.first if _is_whole(node, node.args[1:4]) else None
+    return None
 
 
 def whole_scatter(node: Node, graph: Graph) -> Node | None:
     """Writing to a slice of everything: what is written."""
+    found: Node
     if node.is_a(aten.slice_scatter) and node.args[1].shape == node.shape:
-        found: Node = node.args[1]
-        return found
+        found = node.args[1]
+        return found if _is_whole(node, node.args[2:5]) else None
     if node.is_a(aten.slice_backward) and node.args[0].shape == node.shape and node.args[5] == 1:
-        return node.first
+        return node.first if _is_whole(node, node.args[2:5]) else None
     return None
+
+
+def _is_whole(node: Node, given: tuple[Any, ...]) -> bool:
+    """Is a slice (axis, start, end) that keeps the size here whole at any size? x[:] is, x[:9] is not."""
+    absent: tuple[Any, ...] = (0, None, None)
+    axis, start, end = (*given, *absent[len(given) :])
+    size = node.shape[axis]
+    if isinstance(size, int):
+        return True
+    return start in (0, None) and (end is None or end == size or (isinstance(end, int) and end >= 2**62))
 
 
 def moved_zeros(node: Node, graph: Graph) -> Node | None:
     """Zeros, put in another place."""
     moving = (aten.select_backward, aten.slice_backward, aten.diagonal_backward, *RESHAPES, aten.expand, aten.unsqueeze,
               aten.squeeze, aten.permute, aten.transpose, aten.t, aten.select, aten.slice)  # fmt: skip
-    if node.is_a(*moving) and node.args[0].is_a(aten.zeros_like, aten.zeros, aten.new_zeros):
+    if node.is_a(*moving) and node.args[0].is_a(*ZEROS):
         return graph.make(aten.zeros.default, list(node.shape), dtype=node.dtype, device=node.value.device)
     return None
 
