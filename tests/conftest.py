@@ -18,6 +18,8 @@ from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
 
 HERE = Path(__file__).parent
+# Not the user's: what is kept there is shared by the workers of a run, and by the next one.
+os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "kernels"))
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def masked(text: str) -> str:
     """A terminal report without what differs between machines and runs: times, paths, versions, measured ratios."""
     text = re.sub(r"\d[\d,.]*(?:e-?\d+)? ?(?:s|ms|us|ns)\b", "<time>", text)
     text = re.sub(r"\b\d+(?:\.\d+)? %", "<share> %", text)
+    text = re.sub(r"\b[\d,]+ page faults", "<count> page faults", text)
     text = re.sub(r"/[^\s:]*/site-packages", "<site-packages>", text)
     text = re.sub(r"\d\.?\d*e-\d+", "<tiny>", text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)

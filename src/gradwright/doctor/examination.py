@@ -55,6 +55,7 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
     from gradwright.doctor.probe.attempts import Limits, can_try_apart
     from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
+    from gradwright.doctor.probe.page_faults import probe_page_faults
 
     if not can_try_apart():
         why = "no forked children here (CUDA, or this system): they are tried in this process, within a time limit"
@@ -71,7 +72,8 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
 
     plain = [use for use in loops if use.entries and not use.site.in_function_class]
     journal.add(*(use.subject for use in plain))
-    _try_all([*map(trial_of_function, functions), *map(trial_of_loop, plain)], journal, seconds)
+    page_faults: Trial = ("what page faults cost", lambda: probe_page_faults(watch.faults.facts()))
+    _try_all([*map(trial_of_function, functions), *map(trial_of_loop, plain), page_faults], journal, seconds)
 
 
 def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:

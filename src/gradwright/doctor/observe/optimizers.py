@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -71,12 +72,17 @@ class OptimizerUse:
 
 
 class OptimizerWatch:
-    """Listens to every optimizer through torch's own global hooks."""
+    """Listens to every optimizer through torch's own global hooks. What it looks at is looked at ``apart``."""
 
     def __init__(
-        self, clock: Clock, on_new: Callable[[Subject], None], pulse: Callable[[], None], on_fault: OnFault
+        self,
+        clock: Clock,
+        on_new: Callable[[Subject], None],
+        pulse: Callable[[], None],
+        on_fault: OnFault,
+        apart: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._clock, self._on_new, self._pulse, self._on_fault = clock, on_new, pulse, on_fault
+        self._clock, self._on_new, self._pulse, self._on_fault, self._apart = clock, on_new, pulse, on_fault, apart
         self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
         self._all: list[OptimizerUse] = []
         self._handles: list[Any] = []
@@ -107,7 +113,8 @@ class OptimizerWatch:
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         use = self.uses.get(optimizer) or self._meet(optimizer)
-        self._judge(use)
+        with self._apart():
+            self._judge(use)
 
     def _judge(self, use: OptimizerUse) -> None:
         if use.added_to_stale and not use.cleared and all(held.now() is not None for held in use.remembered):
@@ -120,10 +127,11 @@ class OptimizerWatch:
         use = self.uses.get(optimizer)
         if use is None:
             return
-        self._judge(use)
+        with self._apart():
+            self._judge(use)
+            use.remembered = list(islice(self._remembered(optimizer), _SAMPLE))
         use.steps += 1
         use.added_to_stale = use.cleared = False
-        use.remembered = list(islice(self._remembered(optimizer), _SAMPLE))
         self._clock.steps = max(self._clock.steps, use.steps)
         self._pulse()
 

@@ -14,6 +14,7 @@ from torch.autograd import Function
 
 import gradwright
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.faults import FaultWatch
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
 from gradwright.doctor.observe.hand_updates import HandUpdateWatch
@@ -47,11 +48,12 @@ class Watch:
         self._pulses = 0
         self._faulty = False
         self._more: list[Callable[[], list[Fact]]] = []
+        self.faults = FaultWatch()
         self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
-        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault)
+        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault, self.faults.ours)
         self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)
         self.gradients = GradientWatch(
-            clock, self._meet, self._before_backward, self.by_hand.after_backward, self._pulse, self._fault
+            clock, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
         )
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
@@ -78,6 +80,7 @@ class Watch:
 
     def facts(self) -> list[Fact]:
         known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts() + self.by_hand.facts()
+        known += self.faults.facts()
         for more in self._more:
             known += more()
         return known
@@ -91,8 +94,15 @@ class Watch:
         self._journal.add(subject)
 
     def _before_backward(self, site: Subject, root: Tensor | None) -> None:
+        self.faults.arrived(site)
         self.optimizers.before_backward(site)
         self.by_hand.before_backward(site, root)
+        self.faults.starts(site)
+
+    def _after_backward(self, site: Subject) -> None:
+        self.faults.ended(site)
+        self.by_hand.after_backward(site)
+        self.faults.left(site)
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""

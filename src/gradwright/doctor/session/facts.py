@@ -108,6 +108,23 @@ class LoopRun(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageFaults(Fact):
+    """Page faults of a ``backward`` call site, in the median of the later half of its calls.
+
+    ``faults``, ``seconds``: of one backward, in CPU time, which a busy machine leaves as it is; ``step_faults``,
+    ``step_seconds``: from one backward to the next. ``grown_bytes``: what the process grew by in a step, which no
+    allocator could keep.
+    """
+
+    calls: int
+    faults: int
+    seconds: float
+    grown_bytes: int
+    step_faults: int
+    step_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptDied(Fact):
     """An exception ended the script (or the subject, when it was tried alone).
 
@@ -286,6 +303,17 @@ class PlainTwin(Fact):
     function_saved_bytes: int
     plain_saved_bytes: int
     tried_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshBuffers(Fact):
+    """What a fresh buffer costs on this machine, by a trial in a process of its own, as it is (``faults``, ``seconds``
+    of CPU time) and once freed memory stays with the process (``kept_seconds``)."""
+
+    buffer_bytes: int
+    faults: int
+    seconds: float
+    kept_seconds: float
 
 
 # --- read from the text ----------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Rules about memory: what is held, and what is taken and given back."""

@@ -1,0 +1,1 @@
+"""Launches that autograd knows how to differentiate, to any order and under every transform: ``fused.fused``."""

@@ -1,0 +1,246 @@
+"""The kernel around a formula: Python that Numba compiles, one loop over the blocks of the rows and columns.
+
+NOTE [Blocks]: the elements are cut into blocks of a fixed size, which threads take one after the other. What is summed
+is summed within a block, and the blocks' sums are added up afterwards in their own order, so that no result depends on
+how many threads there were. Within a block, at most ``RUN`` float32 numbers are summed as LLVM likes (in the lanes of a
+vector), everything above that in float64.
+
+NOTE [Packing]: LLVM doesn't vectorise a formula over operands or results whose columns lie apart. A run of them is
+copied into a scratch buffer first, one after the other, or out of one afterwards, and the formula's loop runs over
+that; a copy of a run stays in the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradwright.kernels.code.layout import BYTES, FIRST_WORDS, Loops, Read, Way, Written, named
+from gradwright.kernels.code.numba_code import Body, body
+
+RUN = 1024  # a scratch buffer is as long
+SLOTS = 16  # of results and scratch buffers, for each of which there are instructions
+
+
+def kernel_source(loops: Loops) -> str:
+    """The text of a module that defines ``kernel(parameters)``, the address of an int64 array as ``loops.words()``."""
+    return _Writer(loops).text()
+
+
+class _Writer:
+    def __init__(self, loops: Loops) -> None:
+        self.loops = loops
+        self.places = {word: place for place, word in enumerate(loops.words())}
+        self.inputs = named("x", loops.reads)
+        self.results = named("r", loops.writes)
+        self.names = {"word", "next_block", "block_done"}
+        still = [
+            name
+            for name, read in zip(loops.program.inputs, loops.reads, strict=True)
+            if read.kind == "real" or read.step == "still"
+        ]
+        local = dict(zip(loops.program.inputs, self.inputs, strict=True))
+        self.body: Body = body(loops.program, loops.precision, local, still)
+        self.summed = [name for name, _ in (*self._of("total"), *self._of("rows"))]
+        apart = [name for name, read in zip(self.inputs, loops.reads, strict=True) if read.step == "any"]
+        apart += [name for name, write in self._of("written") if write.step == "any"]
+        slots = range(len(self.results), SLOTS)
+        self.packed = dict(zip(apart, slots, strict=False))  # see NOTE [Packing]
+
+    def text(self) -> str:
+        kernel = [
+            "def kernel(parameters):",
+            *_indented(self._parameters()),
+            "    while True:",
+            "        block = next_block(parameters)",
+            "        if block >= blocks:",
+            "            break",
+            *_indented(self._block(), 8),
+            "        block_done(parameters)",
+        ]
+        constants = [f"{name} = {self._real}({value!r})" for name, value in self.body.constants.items()]
+        return "\n".join([*self._imports(), "", *constants, "", "", *kernel, ""])
+
+    @property
+    def _real(self) -> str:
+        return "float32" if self.loops.precision == "f32" else "float64"
+
+    def _imports(self) -> list[str]:
+        homes = {"gradwright.kernels.machine.instructions": set(self.names)}
+        for module, name in self.body.imports:
+            homes.setdefault(module, set()).add(name)
+        lines = ["from numpy import float32, float64, inf, nan", ""]
+        for module, names in sorted(homes.items()):
+            lines += [f"from {module} import (", *[f"    {name}," for name in sorted(names)], ")"]
+        return lines
+
+    def _use(self, name: str) -> str:
+        self.names.add(name)
+        return name
+
+    def _word(self, word: str) -> str:
+        return f"word(parameters, {self.places[word]})"
+
+    def _parameters(self) -> list[str]:
+        lines = [f"{word.replace(' ', '_')} = {self._word(word)}" for word in FIRST_WORDS[2:]]
+        for word, place in list(self.places.items())[len(FIRST_WORDS) :]:
+            name = word.replace(" ", "_")
+            if word.endswith(" number"):
+                number = f"{self._use('real_word')}(parameters, {place})"
+                lines.append(f"{word.split()[0]} = {self._real}({number})")
+            else:
+                lines.append(f"{name} = word(parameters, {place})")
+        for name, slot in self.packed.items():
+            lines.append(f"{name}_run = {self._use(f'scratch_{slot}')}()")
+        return lines
+
+    def _block(self) -> list[str]:
+        loops = self.loops
+        lines = [
+            "segment = block % segments",
+            "first = segment * columns_a_block",
+            "last = min(first + columns_a_block, columns)",
+        ]
+        if loops.row_axes or any(write.way == "columns" for write in loops.writes):
+            lines += [
+                "row_block = block // segments",
+                "first_row = row_block * rows_a_block",
+                "last_row = min(first_row + rows_a_block, rows)",
+            ]
+        for name, write in zip(self.results, loops.writes, strict=True):
+            if write.way == "total":
+                lines.append(f"{name}_total = 0.0")
+            if write.way == "columns":
+                slot = name[1:]
+                lines += [
+                    f"{name}_row = {name}_address + row_block * columns * 8",
+                    "for column in range(first, last):",
+                    f"    {self._use(f'store_f64_{slot}')}({name}_row, column, 0.0)",
+                ]
+        if loops.row_axes:
+            lines.append("for row in range(first_row, last_row):")
+            lines += _indented([*self._row_start(), *self._row()])
+        else:
+            lines += self._row()
+        for name, write in zip(self.results, loops.writes, strict=True):
+            if write.way == "total":
+                lines.append(f"{self._use(f'store_f64_{name[1:]}')}({name}_address, block, {name}_total)")
+        return lines
+
+    def _row_start(self) -> list[str]:
+        """The place of each walker that moves from row to row, from the row's number."""
+        axes = self.loops.row_axes
+        lines, left = [], "row"
+        for axis in reversed(range(1, axes)):
+            lines += [f"at_{axis} = {left} % size_{axis}", f"left_{axis} = {left} // size_{axis}"]
+            left = f"left_{axis}"
+        lines.append(f"at_0 = {left}")
+        walkers: list[tuple[str, Read | Written]] = [
+            *zip(self.inputs, self.loops.reads, strict=True),
+            *zip(self.results, self.loops.writes, strict=True),
+        ]
+        for name, walker in walkers:
+            if walker.moves and (isinstance(walker, Read) or walker.way == "written"):
+                steps = " + ".join(f"at_{axis} * {name}_row_step_{axis}" for axis in range(axes))
+                lines.append(f"{name}_row = {name}_address + ({steps}) * {BYTES[walker.kind]}")
+        return lines
+
+    def _row(self) -> list[str]:
+        loops = self.loops
+        lines = []
+        for name, read in zip(self.inputs, loops.reads, strict=True):
+            if read.kind != "real" and read.step == "still":
+                lines.append(f"{name} = {self._load(name, read, '0')}")
+        lines += self.body.before
+        lines += [f"{name}_along = 0.0" for name, write in self._of("rows")]
+        inner = self._inner()
+        if self.summed or self.packed:
+            lines += [
+                f"for start in range(first, last, {RUN}):",
+                f"    stop = min(start + {RUN}, last)",
+                *_indented(self._packing()),
+                *[f"    {name}_sum = {self._real}(0.0)" for name in self.summed],
+                "    for column in range(start, stop):",
+                *_indented(inner, 8),
+                *[f"    {name}_total += {name}_sum" for name, _ in self._of("total")],
+                *[f"    {name}_along += {name}_sum" for name, _ in self._of("rows")],
+                *_indented(self._unpacking()),
+            ]
+        else:
+            lines += ["for column in range(first, last):", *_indented(inner)]
+        row = "row" if loops.row_axes else "0"
+        for name, _ in self._of("rows"):
+            store = self._use(f"store_f64_{name[1:]}")
+            lines.append(f"{store}({name}_address, {row} * segments + segment, {name}_along)")
+        return lines
+
+    def _of(self, way: Way) -> list[tuple[str, Written]]:
+        return [(n, w) for n, w in zip(self.results, self.loops.writes, strict=True) if w.way == way]
+
+    def _load(self, name: str, read: Read, column: str, *, as_number: bool = False) -> str:
+        row = f"{name}_row" if read.moves else f"{name}_address"
+        is_condition = self.loops.program.inputs[int(name[1:])] in self.loops.program.conditions
+        load = "load_bool" if is_condition and not as_number else f"load_{read.kind}_as_{self.loops.precision}"
+        return f"{self._use(load)}({row}, {column})"
+
+    def _packing(self) -> list[str]:
+        lines = []
+        for name, read in zip(self.inputs, self.loops.reads, strict=True):
+            if name in self.packed:
+                store = self._use(f"store_{self.loops.precision}_{self.packed[name]}")
+                value = self._load(name, read, f"column * {name}_step", as_number=True)
+                lines += ["for column in range(start, stop):", f"    {store}({name}_run, column - start, {value})"]
+        return lines
+
+    def _unpacking(self) -> list[str]:
+        lines = []
+        for name, write in self._of("written"):
+            if name in self.packed:
+                place = f"{name}_row" if write.moves else f"{name}_address"
+                store = self._use(f"store_{write.kind}_{name[1:]}")
+                value = self._packed_value(name)
+                lines += [
+                    "for column in range(start, stop):",
+                    f"    {store}({place}, column * {name}_step, {value})",
+                ]
+        return lines
+
+    def _packed_value(self, name: str) -> str:
+        return f"{self._use(f'reload_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start)"
+
+    def _read_value(self, name: str, read: Read) -> str:
+        if name not in self.packed:
+            return self._load(name, read, "column" if read.step == "one" else f"column * {name}_step")
+        is_condition = self.loops.program.inputs[int(name[1:])] in self.loops.program.conditions
+        return self._packed_value(name) + (f" != {self._real}(0.0)" if is_condition else "")
+
+    def _stored(self, name: str, write: Written, value: str) -> str:
+        if name in self.packed:
+            return (
+                f"{self._use(f'store_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start, {value})"
+            )
+        row = f"{name}_row" if write.moves else f"{name}_address"
+        column = "column" if write.step == "one" else f"column * {name}_step"
+        return f"{self._use(f'store_{write.kind}_{name[1:]}')}({row}, {column}, {value})"
+
+    def _inner(self) -> list[str]:
+        lines = []
+        for name, read in zip(self.inputs, self.loops.reads, strict=True):
+            if read.kind != "real" and read.step != "still":
+                lines.append(f"{name} = {self._read_value(name, read)}")
+        lines += self.body.lines
+        for (name, write), value in zip(
+            zip(self.results, self.loops.writes, strict=True), self.body.results, strict=True
+        ):
+            slot = name[1:]
+            if write.way == "written":
+                lines.append(self._stored(name, write, value))
+            elif write.way == "columns":
+                before = f"{self._use(f'reload_f64_{slot}')}({name}_row, column)"
+                lines.append(f"{self._use(f'store_f64_{slot}')}({name}_row, column, {before} + {value})")
+            else:
+                lines.append(f"{name}_sum = {self._use('add_in_any_order')}({name}_sum, {value})")
+        return lines
+
+
+def _indented(lines: Sequence[str], spaces: int = 4) -> list[str]:
+    return [" " * spaces + line for line in lines]

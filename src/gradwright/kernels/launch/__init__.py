@@ -1,0 +1,1 @@
+"""Running programs on tensors: the one door is ``run.run``."""

@@ -1,0 +1,215 @@
+"""From a kernel's source to a function that can be called: by memory, by disk, by Numba, in this order.
+
+NOTE [Forks]: a child has one thread, and locks that another thread held at the fork are never released in it. So a
+fork waits for a compilation that is going on in another thread (a second or so), and the child begins with a lock of
+its own. Numba and llvmlite have locks too: should a thread that isn't ours hold them at the fork, the child does
+without kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from gradwright.errors import GradwrightError
+from gradwright.kernels.machine import objects
+from gradwright.kernels.machine.processor import ENTRY, addresses_of, object_code, parsed, processor
+
+OLDEST_NUMBA: Final = (0, 62)  # LLVM 20, whose pointers have no types: the instructions are written for it
+
+_FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)  # calls without the interpreter's lock
+_FORK_WAITS_SECONDS: Final = 30.0
+
+_kernels: dict[str, Kernel] = {}
+_refused: dict[str, str] = {}
+_lock = threading.RLock()
+_lost = ""  # why a forked child does without
+
+
+class NoMachineCode(GradwrightError):
+    """Why a kernel can't be had; what needs it takes plain torch instead, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Machine code: ``kernel(address)`` runs it on the int64 parameters at an address.
+
+    Other threads run meanwhile.  ``origin``: where it came from; ``seconds``: how long that took.
+    Cost: 0.3 us and what the code does.
+    """
+
+    name: str
+    key: str
+    address: int
+    origin: Literal["memory", "disk", "compiled"]
+    seconds: float
+    function: Any = field(repr=False)
+
+    def __call__(self, parameters: int) -> None:
+        self.function(parameters)
+
+
+def kernel(source: str, name: str) -> Kernel:
+    """The machine code of a text that defines ``kernel(parameters)``; the text must be ours, for it is run.
+
+    Compiled at most once by a process, however many threads ask, and kept on disk (``machine.objects``).
+    Cost: nothing to speak of the second time; from disk 1 ms, and 25 ms once for llvmlite; compiled 0.1 s or so, and
+    0.5 s once for Numba.
+    Raises: NoMachineCode, which says why.
+    """
+    known = _kernels.get(source)
+    if known is not None:
+        return known
+    with _lock:
+        known = _kernels.get(source)
+        if known is not None:
+            return known
+        if why := available() or _refused.get(source):
+            raise NoMachineCode(why)
+        try:
+            made = _made(source, name)
+        except Exception as error:  # whatever Numba or LLVM met: plain torch can do without them
+            _refused[source] = f"the kernel could not be compiled: {type(error).__name__}: {_first_line(error)}"
+            raise NoMachineCode(_refused[source]) from error
+        _kernels[source] = replace(made, origin="memory", seconds=0.0)
+        return made
+
+
+def addresses(text: str, entries: Sequence[str]) -> tuple[int, ...]:
+    """Where functions of a text in LLVM's language begin, once compiled and loaded. Raises: RuntimeError."""
+    if _lost:
+        raise RuntimeError(_lost)
+    with _lock:
+        return addresses_of(entries, object_code(parsed(text)))
+
+
+def available() -> str | None:
+    """Why this process can have no machine code; ``None`` if it can. Nothing is imported to find out.
+
+    >>> available() is None or isinstance(available(), str)
+    True
+    """
+    if _lost:
+        return _lost
+    # Numba reads it at its import, and may be told otherwise later.
+    config = sys.modules.get("numba.core.config")
+    told = getattr(config, "DISABLE_JIT", os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"))
+    if told:
+        return "NUMBA_DISABLE_JIT is set"
+    return _numba_unfit()
+
+
+@cache
+def _numba_unfit() -> str | None:
+    try:
+        there = all(util.find_spec(package) is not None for package in ("numba", "llvmlite"))
+    except ValueError:  # somebody has put None in its place, so that it can't be imported
+        there = False
+    if not there:
+        return "Numba is not installed (pip install numba)"
+    version = _version_of("numba")
+    if _numbers(version) < OLDEST_NUMBA:
+        return f"Numba {version} is too old: {'.'.join(map(str, OLDEST_NUMBA))} or later is needed"
+    return None
+
+
+def _version_of(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def _made(source: str, name: str) -> Kernel:
+    started = time.perf_counter()
+    key = _key(source)
+
+    def loaded(code: bytes, origin: Literal["disk", "compiled"]) -> Kernel:
+        (address,) = addresses_of((ENTRY,), code)
+        return Kernel(name, key, address, origin, time.perf_counter() - started, _FUNCTION(address))
+
+    if code := objects.found(key):
+        try:
+            return loaded(code, "disk")
+        except RuntimeError:  # it needs a function of a library that isn't loaded here: compiled anew
+            pass
+    from gradwright.kernels.machine.lowering import lowered
+
+    code = lowered(source, objects.source_path(key))
+    made = loaded(code, "compiled")
+    objects.keep(key, code, source)
+    return made
+
+
+def _key(source: str) -> str:
+    """Of all that object code depends on."""
+    this = processor()
+    parts = (*_versions(), this.triple, this.name, this.features, source)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Of Python, whose bytecode Numba reads, of Numba, of LLVM, and of this room, whose instructions kernels use."""
+    room = Path(__file__).parent
+    texts = "".join(path.read_text("utf-8") for path in sorted(room.rglob("*.py")))
+    return (sys.version, _version_of("numba"), _version_of("llvmlite"), hashlib.sha256(texts.encode()).hexdigest())
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    _forking.holds = False
+    _forking.holds = _lock.acquire(timeout=_FORK_WAITS_SECONDS)
+
+
+def _in_parent() -> None:
+    if _forking.holds:
+        _lock.release()
+
+
+def _in_child() -> None:
+    global _lock, _lost
+    _lock = threading.RLock()
+    if not _forking.holds:
+        _lost = "another thread was compiling a kernel when this process was forked"
+    elif name := _held_elsewhere():
+        _lost = f"another thread was using {name} when this process was forked"
+
+
+def _held_elsewhere() -> str | None:
+    """Which compiler's lock is held by a thread that this child does not have."""
+    numba, llvmlite = sys.modules.get("numba.core.compiler_lock"), sys.modules.get("llvmlite.binding.ffi")
+    locks = {
+        "Numba": numba and numba.global_compiler_lock._lock,
+        "LLVM": llvmlite and llvmlite.lib._lock._lock,
+    }
+    for name, lock in locks.items():
+        if lock:
+            if not lock.acquire(blocking=False):
+                return name
+            lock.release()
+    return None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
