@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
+TRITON := .venv-triton
 
-.PHONY: help demo test lint types contracts pytest test-peers bench gpu-wheels test-gpu bench-gpu goldens generate clean
+.PHONY: help demo test lint types contracts pytest test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +47,17 @@ $(PEERS_READY): $(READY) tests/real/requirements.txt
 test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torchsde, kornia, ...)
 	$(PEERS)/bin/python -m pytest -m peers tests
 
+$(TRITON)/.ready: $(READY)
+	$(PYTHON) -m venv $(TRITON)
+	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
+		> $$($(TRITON)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
+	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps triton==3.9.0
+	@touch $@
+
+test-triton: $(TRITON)/.ready ## Triton kernels without a GPU: run by Triton's interpreter, compiled for one (1 GB to install)
+	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest tests/kernels/launch/test_triton.py
+	$(TRITON)/bin/python -m pytest tests/kernels/code/test_triton_code.py
+
 bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py
 	$(BIN)/python benchmarks/how_long_does_the_doctor_take.py
@@ -66,6 +78,9 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_coloured_jacobian.py
 	$(PEERS)/bin/python benchmarks/how_fast_are_per_sample_gradients.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_training_step_with_derivatives.py
+	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py
+	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py --memory-kept
+	$(PEERS)/bin/python benchmarks/how_soon_is_a_formula_ready.py
 	$(BIN)/python benchmarks/table.py
 
 # On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.
@@ -79,13 +94,14 @@ gpu-wheels: $(READY) ## fetch what has to travel to a machine with an accelerato
 		$(foreach glibc,2_17 2_24 2_27 2_28 2_31 2_34,--platform manylinux_$(glibc)_x86_64) --platform manylinux2014_x86_64 \
 		--dest $(WHEELS) $$(grep -iE '^($(NEEDED))==' requirements/lock.txt | sed 's/ *#.*//')
 
-$(SITE):
-	python3 -m pip install --quiet --no-index --no-deps --no-compile --target $@ $(WHEELS)/*.whl
+$(SITE)/.ready:
+	python3 -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target $(SITE) $(WHEELS)/*.whl
+	@touch $@
 
-test-gpu: $(SITE) ## the tests marked gpu, with that machine's own torch
+test-gpu: $(SITE)/.ready ## the tests marked gpu, with that machine's own torch
 	$(ON_GPU) -m pytest -m gpu tests
 
-bench-gpu: $(SITE) ## the benchmarks that have a device, results under benchmarks/results
+bench-gpu: $(SITE)/.ready ## the benchmarks that have a device, results under benchmarks/results
 	for question in $$(grep -l 'from on_device import' benchmarks/*.py); do $(ON_GPU) $$question --device cuda || exit 1; done
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant
@@ -95,4 +111,4 @@ generate: $(READY) ## rewrite what is generated: the pages of the rules, the REA
 	$(BIN)/python tools/generate.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(TRITON) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

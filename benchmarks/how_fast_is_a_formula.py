@@ -248,7 +248,8 @@ def main() -> None:
         sys.argv.remove("--memory-kept")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEPT})
     setting = read_setting(__doc__, rounds=15, quick=5, told=", two sizes, no torch.compile")
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # JAX has threads of its own
+    if setting.device.type == "cpu":
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # JAX has threads of its own
     by_size, by_cell, details = {}, {}, {}
     for subject in subjects():
         for size in (1_000, 1_000_000) if setting.quick else SIZES:

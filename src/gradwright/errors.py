@@ -9,7 +9,7 @@
     ├── GradientError       a gradient was found wrong, where the caller asked for an exception (also an AssertionError)
     ├── NotConverged        a fixed point, or its backward, was not reached (functions.flow.fixed_point)
     ├── UsageError          the caller asked for something that can't be (wrong option, no such file, no tensor input)
-    │   └── GradientNotImplemented  a gradient is needed that a custom_gradient says it has not (NotImplementedError too)
+    │   └── GradientNotImplemented  a custom_gradient says it has none for this input (NotImplementedError too)
     └── SessionError        a session file can't be read: cut off, of another schema, not a session
 
 Each message says what happened, where, why, and what to do.

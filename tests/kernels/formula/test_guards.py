@@ -121,7 +121,7 @@ def faults(program: Program, point: list[float]) -> list[str] | None:
     ]
 
 
-RANDOM = settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+RANDOM = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 POINTS = st.tuples(values(), values(), values())
 
 

@@ -93,7 +93,7 @@ def faults(ours: Expression, theirs: sympy.Expr, x: float, y: float) -> list[str
     return wrong
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(18))
 def test_first_and_second_derivatives_are_those_of_sympy(seed: int) -> None:
     choose = random.Random(seed)
     ours, theirs = formula(3, choose)

@@ -1,7 +1,7 @@
 """Every function of float32 kernels against float64 torch, over bit patterns of the whole range.
 
 Every 20,011th of all float32 (a prime, so that exponents, signs and last bits all vary), and the neighbourhoods of
-where a function changes its way. The errors over all 2^32 were found by hand, once: FOUND.
+where a function changes its way. All 2^32 were tried once, by hand, for every function but tan and the composed ones.
 """
 
 import math

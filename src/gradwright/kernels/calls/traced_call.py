@@ -60,7 +60,10 @@ def traced_call(definition: Definition, values: Mapping[str, Any], folded: Seque
 # 2.13); a bool is a constant.
 
 
-_constant: Callable[[F], F] = torch._dynamo.assume_constant_result
+def _constant(function: F) -> F:
+    """As ``torch.compiler.assume_constant_result``, which imports Dynamo (a second) to set this mark."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 @_constant

@@ -132,12 +132,14 @@ def torch_function(program: Program) -> Callable[..., tuple[Tensor, ...]]:
     >>> torch_function(Program(("x",), (call("exp", number("x")),)))(0.0)
     (tensor(1.),)
     """
+    file = f"<gradwright formula {program.key}>"
     known = _FUNCTIONS.get(program.key)
-    if known is not None:
+    if known is not None and file in linecache.cache:  # doctest, for one, clears that
         return known
     source = torch_source(program)
-    file = f"<gradwright formula {program.key}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    if known is not None:
+        return known
     names: dict[str, Any] = {}
     exec(compile(source, file, "exec"), names)  # text of our own making: _code writes operations, names and literals
     return _FUNCTIONS.setdefault(program.key, cast("Callable[..., tuple[Tensor, ...]]", names["formula"]))

@@ -85,9 +85,9 @@ def _product(coefficient: float, slope: Expression, partial: Partial) -> tuple[f
     product = coefficient * partial.coefficient
     if times.is_constant():
         product, times = product * times.value, ONE
-    elif times.operation == "mul" and (times.arguments[0].is_constant(0.5) or times.arguments[0].is_constant(2.0)):
-        # 0.5*x and x are like terms; other constants stay, as they may be what keeps a product of many in range
-        product, times = product * times.arguments[0].value, times.arguments[1]
+    else:
+        part, times = _half_or_double(times)
+        product *= part
     if over.is_constant() and over.value:
         product, over = product / over.value, ONE
     if not 1e-30 < abs(product) < 1e30:  # outside float32, where the slope might bring it back: multiplied as it comes
@@ -95,6 +95,18 @@ def _product(coefficient: float, slope: Expression, partial: Partial) -> tuple[f
     if _is_reciprocal(slope):
         return product, div(div(times, slope.arguments[1]), over)
     return product, div(mul(slope, times), over)
+
+
+def _half_or_double(slope: Expression) -> tuple[float, Expression]:
+    """0.5 and x of ``0.5*x``, which makes it a like term of x.
+
+    Of other constants it would not be exact, and they may be what keeps a product of many such in range.
+    """
+    if slope.operation == "mul":
+        for one, other in (slope.arguments, slope.arguments[::-1]):
+            if one.is_constant() and one.value in (0.5, 2.0):
+                return one.value, other
+    return 1.0, slope
 
 
 def _sum_of_one_factor(flows: Iterable[Flow]) -> Flow:
@@ -118,16 +130,11 @@ def _sum_of_one_factor(flows: Iterable[Flow]) -> Flow:
 
 def _like_terms(flows: Iterable[Flow]) -> Iterable[Flow]:
     """Each slope once under each guard: the two of ``x * x`` are ``2 * x``."""
-    found: dict[tuple[bytes, frozenset[Key], int], Flow] = {}
-    for place, flow in enumerate(flows):
-        term = (flow.slope.key, keys(flow.guard), 0)
+    found: dict[tuple[bytes, frozenset[Key]], Flow] = {}
+    for flow in flows:
+        term = (flow.slope.key, keys(flow.guard))
         before = found.get(term)
-        if before is None:
-            found[term] = flow
-        elif before.coefficient + flow.coefficient:
-            found[term] = before._replace(coefficient=before.coefficient + flow.coefficient)
-        else:  # inf - inf is NaN, not 0
-            found[(*term[:2], place)] = flow
+        found[term] = flow if before is None else before._replace(coefficient=before.coefficient + flow.coefficient)
     return found.values()
 
 

@@ -24,7 +24,7 @@ class Program:
     >>> back.inputs, [spelled(output) for output in back.outputs]
     (('x', 'y', '_cotangent_0'), ['_cotangent_0*2*(sin(y)*x)', '_cotangent_0*(x**2*cos(y))'])
     >>> [spelled(output) for output in program.jvp(given=[False, True]).outputs]
-    ['_tangent_0*(x**2*cos(y))']
+    ['_tangent_0*(cos(y)*x**2)']
     """
 
     inputs: tuple[str, ...]
