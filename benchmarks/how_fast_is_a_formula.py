@@ -247,12 +247,12 @@ def main() -> None:
     if "--memory-kept" in sys.argv:
         sys.argv.remove("--memory-kept")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEPT})
-    setting = read_setting(__doc__, rounds=15, quick=5, told=", two sizes, no torch.compile")
+    setting = read_setting(__doc__, rounds=15, quick=5, told=", three sizes, no torch.compile")
     if setting.device.type == "cpu":
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # JAX has threads of its own
     by_size, by_cell, details = {}, {}, {}
     for subject in subjects():
-        for size in (1_000, 1_000_000) if setting.quick else SIZES:
+        for size in (1_000, 1_000_000, 10_000_000) if setting.quick else SIZES:
             task = task_of(subject, size, "", setting.device)
             details[f"{subject.name}, {size:.0e}"] = figures = measured(task, setting, compiled=not setting.quick)
             by_size[f"{subject.name} ({subject.limit}), {size:.0e}"] = row_of(figures)

@@ -64,8 +64,9 @@ from gradwright.functions.tap import Tap as Tap
 from gradwright.functions.tap import gradient_report as gradient_report
 from gradwright.functions.tap import tap as tap
 from gradwright.functions.tap import taps as taps
-from gradwright.kernels import Elementwise as Elementwise
-from gradwright.kernels import elementwise as elementwise
-from gradwright.kernels import retain_freed_memory as retain_freed_memory
+from gradwright.kernels.elementwise import Elementwise as Elementwise
+from gradwright.kernels.elementwise import elementwise as elementwise
+from gradwright.kernels.freed_memory import RetainedMemory as RetainedMemory
+from gradwright.kernels.freed_memory import retain_freed_memory as retain_freed_memory
 
 __version__: str

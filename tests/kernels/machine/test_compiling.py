@@ -152,7 +152,7 @@ def test_an_old_numba_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     compiling._numba_unfit.cache_clear()
     with monkeypatch.context() as inside:
         inside.setattr(compiling, "_version_of", lambda package: "0.59.1")
-        assert compiling.available() == "Numba 0.59.1 is too old: 0.62 or later is needed"
+        assert compiling.available() == "Numba 0.59.1 is too old: 0.68 or later is needed"
     compiling._numba_unfit.cache_clear()
     assert compiling.available() is None
 

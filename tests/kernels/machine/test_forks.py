@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.kernels.machine.by_hand import Call, scaled, times, tripled
+from tests.kernels.machine.by_hand import ROOT, Call, scaled, times, tripled
 from tests.kernels.machine.in_llvm import Held, met
 
 from gradwright.kernels.machine import compiling, lowering, pool
@@ -156,7 +156,8 @@ def test_workers_of_a_data_loader_run_kernels() -> None:
     assert rows.tolist() == [times(row, 100) for row in range(8)]
 
 
-def test_spawned_processes_find_the_kernels_of_their_parent_on_disk() -> None:
+def test_spawned_processes_find_the_kernels_of_their_parent_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))  # a spawned process has its parent's path, and looks for this module there
     kernel(scaled(3), "triple")
     with multiprocessing.get_context("spawn").Pool(1) as processes:
-        assert processes.apply(tripled) == ("disk", times(3))
+        assert processes.apply_async(tripled).get(timeout=60) == ("disk", times(3))
