@@ -43,7 +43,8 @@ def text_of(definition: Definition, plan: Plan) -> str:
             *[f"  {line}" for line in definition.text.strip().splitlines()],
             "its derivative by",
             *[f"  {name:<{width}}  {spelled(slope)}" for name, slope in zip(definition.names, slopes, strict=True)],
-            f"{SAMPLE:,} elements, float32, on a CPU: {plan}",
+            f"inputs of {SAMPLE:,} float32 elements on a CPU go through",
+            *[f"  {line}" for line in str(plan).splitlines()],
         ]
     )
 

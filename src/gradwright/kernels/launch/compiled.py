@@ -65,7 +65,8 @@ class CompiledLaunch:
     def plan(self) -> Plan:
         """What it does, for people."""
         names = self.loops.program.inputs
-        reads = [_told(name, read.kind, read.step) for name, read in zip(names, self.loops.reads, strict=True)]
+        shown = [name.removeprefix("_") for name in names]  # ours: _cotangent_0
+        reads = [_told(name, read.kind, read.step) for name, read in zip(shown, self.loops.reads, strict=True)]
         writes = [_WAYS[write.way].format(kind=write.kind) for write in self.loops.writes]
         kinds = [walker.kind for walker in self.loops.reads] + [walker.kind for walker in self.loops.writes]
         moved = [
