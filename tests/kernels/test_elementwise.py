@@ -355,3 +355,14 @@ def test_importing_it_imports_no_compiler() -> None:
     code = "import sys, gradwright.kernels.elementwise; print({'numba', 'triton', 'torch._dynamo'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_first_call_imports_no_sympy() -> None:
+    """It takes 0.3 s, more than all else that a kernel from disk needs."""
+    code = (
+        "import sys, torch\nfrom gradwright.kernels.elementwise import elementwise\n"
+        "elementwise('x * y', reduction='mean')(torch.ones(3, requires_grad=True), torch.ones(2, 1)).backward()\n"
+        "print('sympy' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

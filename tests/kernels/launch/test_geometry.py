@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwright.errors import UsageError
 from gradwright.kernels.launch.geometry import dense_strides, geometry_of, is_dense, memory_order
+from gradwright.kernels.launch.results import broadcast
 
 
 def test_what_lies_one_after_the_other_is_one_row() -> None:
@@ -59,3 +62,15 @@ def test_dense_strides_lie_in_memory_in_their_order(order: list[int], shape: tup
 def test_what_is_expanded_sliced_or_overlapping_is_not_dense() -> None:
     for tensor in (torch.empty(3).expand(2, 3), torch.empty(8)[::2], torch.empty(9).unfold(0, 3, 1)):
         assert not is_dense(tensor.shape, tensor.stride())
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=3))
+@settings(deadline=None)
+def test_shapes_broadcast_as_in_torch(shapes: list[list[int]]) -> None:
+    try:
+        expected = tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        with pytest.raises(UsageError, match="do not broadcast"):
+            broadcast(shapes)
+    else:
+        assert broadcast(shapes) == expected

@@ -16,6 +16,7 @@ from gradwright.kernels.calls.checking import require_fit, require_kinds, result
 from gradwright.kernels.calls.definition import Definition, counting
 from gradwright.kernels.calls.reduction import Axes, axes_of
 from gradwright.kernels.formula.program import Program
+from gradwright.kernels.launch.results import broadcast
 
 _HALF = (torch.float16, torch.bfloat16)
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -135,7 +136,7 @@ def _counts(setting: Setting, folded: Sequence[str], first: int) -> tuple[Fusion
     those that they are broadcast over."""
     metas = setting.metas[first:]
     full, reduced, _ = setting.axes
-    shape = torch.broadcast_shapes(*[meta.shape for meta in metas if meta is not None])  # type: ignore[no-untyped-call]
+    shape = broadcast([meta.shape for meta in metas if meta is not None])
     missing = len(full) - len(shape)
     own = tuple(axis - missing for axis in reduced if axis >= missing)
     kept = tuple(1 if axis in own else size for axis, size in enumerate(shape))

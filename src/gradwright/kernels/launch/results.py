@@ -41,8 +41,22 @@ class Result(NamedTuple):
 
 def full_shape(operands: Sequence[Operand]) -> tuple[int, ...]:
     """What the operands broadcast to."""
-    shapes = [operand.shape for operand in operands if isinstance(operand, Tensor)]
-    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]  # torch has no types here
+    return broadcast([operand.shape for operand in operands if isinstance(operand, Tensor)])
+
+
+def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """What shapes broadcast to. (torch.broadcast_shapes imports sympy at its first call: 0.3 s.)
+
+    Raises: UsageError, where they do not.
+    """
+    full = [1] * max((len(shape) for shape in shapes), default=0)
+    for shape in shapes:
+        for axis, size in enumerate(shape, start=len(full) - len(shape)):
+            if size != 1:
+                if full[axis] not in (1, size):
+                    raise UsageError(f"{', '.join(str(tuple(each)) for each in shapes)} do not broadcast")
+                full[axis] = size
+    return tuple(full)
 
 
 def precision_of(operands: Sequence[Operand], results: Sequence[Result]) -> torch.dtype:
