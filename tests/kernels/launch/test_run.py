@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
+from gradwright.kernels.code.loops import RUN, SLOTS
 from gradwright.kernels.formula.expression import call, condition, constant, number, where
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.compiled import CompiledLaunch
 from gradwright.kernels.launch.plain import PlainLaunch
 from gradwright.kernels.launch.results import Operand, Result, full_shape
 from gradwright.kernels.launch.run import launch_of, run
+from gradwright.kernels.machine import instructions
 
 x, y, q = number("x"), number("y"), number("q")
 PROGRAM = Program(
@@ -206,6 +208,39 @@ def test_nothing_sums_to_zero(shape: tuple[int, ...]) -> None:
 def test_numbers_alone_give_a_tensor_without_axes() -> None:
     value, _ = run(PROGRAM, (2.0, 1.0, 0.5), (Result((), torch.float32), Result((), torch.float32)))
     assert value.item() == 2.5 and value.shape == ()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_results_lie_on_the_cpu_whatever_the_default_device_is(way: str) -> None:
+    operands = (_normal(30, 40), _normal(40), 0.5)
+    results = (Result((30, 40), torch.float32), Result(WAYS[way]((30, 40)), torch.float32))
+    with torch.device("meta"):
+        launch = launch_of(PROGRAM, operands, results)
+        found = launch.run(operands, results)
+    for one, other in zip(found, launch.run(operands, results), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_factor_is_multiplied_by_before_rounding() -> None:
+    a = torch.full((3, 1), 300.0, dtype=torch.float16)
+    results = tuple(Result((3, 1), torch.float16, factor) for factor in (1 / 300, None))
+    program = Program(("x",), (x * x, x * x))
+    scaled, overflown = run(program, (a,), results)
+    assert scaled.tolist() == [[300.0]] * 3 and overflown.isinf().all()
+
+
+def test_more_results_than_a_kernel_has_slots_go_to_torch() -> None:
+    names = tuple(f"x{k}" for k in range(SLOTS + 1))
+    program = Program(names, tuple(number(name) * 2.0 for name in names))
+    operands, results = [_normal(5)] * len(names), [Result((5,), torch.float32)] * len(names)
+    launch = launch_of(program, operands, results)
+    assert launch.plan().why == "a kernel has at most 16 results, and 17 are asked for"
+    assert all(torch.equal(made, _normal(5) * 2) for made in launch.run(operands, results))
+
+
+def test_kernels_are_written_for_the_instructions_there_are() -> None:
+    """``code`` can't import ``machine.instructions``, which imports Numba."""
+    assert (RUN, SLOTS) == (instructions.SCRATCH, instructions.SLOTS)
 
 
 def test_a_number_never_makes_another_kernel() -> None:

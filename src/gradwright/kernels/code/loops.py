@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwright.kernels.code.layout import BYTES, FIRST_WORDS, Loops, Read, Way, Written, named
+from gradwright.kernels.code.layout import BYTES, Loops, Read, Way, Written, named
 from gradwright.kernels.code.numba_code import Body, body
 
 RUN = 1024  # a scratch buffer is as long
@@ -29,7 +29,6 @@ def kernel_source(loops: Loops) -> str:
 class _Writer:
     def __init__(self, loops: Loops) -> None:
         self.loops = loops
-        self.places = {word: place for place, word in enumerate(loops.words())}
         self.inputs = named("x", loops.reads)
         self.results = named("r", loops.writes)
         self.names = {"word", "next_block", "block_done"}
@@ -77,18 +76,14 @@ class _Writer:
         self.names.add(name)
         return name
 
-    def _word(self, word: str) -> str:
-        return f"word(parameters, {self.places[word]})"
-
     def _parameters(self) -> list[str]:
-        lines = [f"{word.replace(' ', '_')} = {self._word(word)}" for word in FIRST_WORDS[2:]]
-        for word, place in list(self.places.items())[len(FIRST_WORDS) :]:
-            name = word.replace(" ", "_")
+        lines = []
+        for place, word in list(enumerate(self.loops.words()))[2:]:  # the first two belong to the instructions
             if word.endswith(" number"):
                 number = f"{self._use('real_word')}(parameters, {place})"
                 lines.append(f"{word.split()[0]} = {self._real}({number})")
             else:
-                lines.append(f"{name} = word(parameters, {place})")
+                lines.append(f"{word.replace(' ', '_')} = word(parameters, {place})")
         for name, slot in self.packed.items():
             lines.append(f"{name}_run = {self._use(f'scratch_{slot}')}()")
         return lines
@@ -100,7 +95,7 @@ class _Writer:
             "first = segment * columns_a_block",
             "last = min(first + columns_a_block, columns)",
         ]
-        if loops.row_axes or any(write.way == "columns" for write in loops.writes):
+        if loops.row_axes:
             lines += [
                 "row_block = block // segments",
                 "first_row = row_block * rows_a_block",
@@ -176,70 +171,78 @@ class _Writer:
     def _of(self, way: Way) -> list[tuple[str, Written]]:
         return [(n, w) for n, w in zip(self.results, self.loops.writes, strict=True) if w.way == way]
 
+    def _is_condition(self, name: str) -> bool:
+        return self.loops.program.inputs[int(name[1:])] in self.loops.program.conditions
+
     def _load(self, name: str, read: Read, column: str, *, as_number: bool = False) -> str:
-        row = f"{name}_row" if read.moves else f"{name}_address"
-        is_condition = self.loops.program.inputs[int(name[1:])] in self.loops.program.conditions
-        load = "load_bool" if is_condition and not as_number else f"load_{read.kind}_as_{self.loops.precision}"
-        return f"{self._use(load)}({row}, {column})"
+        as_condition = self._is_condition(name) and not as_number
+        load = "load_bool" if as_condition else f"load_{read.kind}_as_{self.loops.precision}"
+        return f"{self._use(load)}({_start(name, read)}, {column})"
+
+    def _store(self, name: str, write: Written, column: str, value: str) -> str:
+        return f"{self._use(f'store_{write.kind}_{name[1:]}')}({_start(name, write)}, {column}, {value})"
+
+    def _into_run(self, name: str, value: str) -> str:
+        store = self._use(f"store_{self.loops.precision}_{self.packed[name]}")
+        return f"{store}({name}_run, column - start, {value})"
+
+    def _out_of_run(self, name: str) -> str:
+        return f"{self._use(f'reload_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start)"
 
     def _packing(self) -> list[str]:
         lines = []
         for name, read in zip(self.inputs, self.loops.reads, strict=True):
             if name in self.packed:
-                store = self._use(f"store_{self.loops.precision}_{self.packed[name]}")
                 value = self._load(name, read, f"column * {name}_step", as_number=True)
-                lines += ["for column in range(start, stop):", f"    {store}({name}_run, column - start, {value})"]
+                lines += ["for column in range(start, stop):", f"    {self._into_run(name, value)}"]
         return lines
 
     def _unpacking(self) -> list[str]:
         lines = []
         for name, write in self._of("written"):
             if name in self.packed:
-                place = f"{name}_row" if write.moves else f"{name}_address"
-                store = self._use(f"store_{write.kind}_{name[1:]}")
-                value = self._packed_value(name)
-                lines += [
-                    "for column in range(start, stop):",
-                    f"    {store}({place}, column * {name}_step, {value})",
-                ]
+                store = self._store(name, write, f"column * {name}_step", self._out_of_run(name))
+                lines += ["for column in range(start, stop):", f"    {store}"]
         return lines
 
-    def _packed_value(self, name: str) -> str:
-        return f"{self._use(f'reload_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start)"
-
-    def _read_value(self, name: str, read: Read) -> str:
+    def _read(self, name: str, read: Read) -> str:
         if name not in self.packed:
-            return self._load(name, read, "column" if read.step == "one" else f"column * {name}_step")
-        is_condition = self.loops.program.inputs[int(name[1:])] in self.loops.program.conditions
-        return self._packed_value(name) + (f" != {self._real}(0.0)" if is_condition else "")
+            return self._load(name, read, _column(name, read))
+        return self._out_of_run(name) + (f" != {self._real}(0.0)" if self._is_condition(name) else "")
 
-    def _stored(self, name: str, write: Written, value: str) -> str:
-        if name in self.packed:
-            return (
-                f"{self._use(f'store_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start, {value})"
-            )
-        row = f"{name}_row" if write.moves else f"{name}_address"
-        column = "column" if write.step == "one" else f"column * {name}_step"
-        return f"{self._use(f'store_{write.kind}_{name[1:]}')}({row}, {column}, {value})"
+    def _written(self, name: str, write: Written, value: str) -> str:
+        return (
+            self._into_run(name, value)
+            if name in self.packed
+            else self._store(name, write, _column(name, write), value)
+        )
 
     def _inner(self) -> list[str]:
         lines = []
         for name, read in zip(self.inputs, self.loops.reads, strict=True):
             if read.kind != "real" and read.step != "still":
-                lines.append(f"{name} = {self._read_value(name, read)}")
+                lines.append(f"{name} = {self._read(name, read)}")
         lines += self.body.lines
         for (name, write), value in zip(
             zip(self.results, self.loops.writes, strict=True), self.body.results, strict=True
         ):
             slot = name[1:]
             if write.way == "written":
-                lines.append(self._stored(name, write, value))
+                lines.append(self._written(name, write, value))
             elif write.way == "columns":
                 before = f"{self._use(f'reload_f64_{slot}')}({name}_row, column)"
                 lines.append(f"{self._use(f'store_f64_{slot}')}({name}_row, column, {before} + {value})")
             else:
                 lines.append(f"{name}_sum = {self._use('add_in_any_order')}({name}_sum, {value})")
         return lines
+
+
+def _start(name: str, walker: Read | Written) -> str:
+    return f"{name}_row" if walker.moves else f"{name}_address"
+
+
+def _column(name: str, walker: Read | Written) -> str:
+    return "column" if walker.step == "one" else f"column * {name}_step"
 
 
 def _indented(lines: Sequence[str], spaces: int = 4) -> list[str]:

@@ -10,13 +10,13 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
 
-from gradwright.kernels.code.layout import BYTES, Loops, Read, Step, Written
-from gradwright.kernels.code.loops import kernel_source
+from gradwright.kernels.code.layout import BYTES, Loops, Read, Step, Written, named
+from gradwright.kernels.code.loops import SLOTS, kernel_source
 from gradwright.kernels.formula.expression import in_order
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.geometry import Geometry, Strides, dense_strides, geometry_of, memory_order
@@ -25,7 +25,7 @@ from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.results import Operand, Result, full_shape
 from gradwright.kernels.launch.walks import KINDS, strides_of_operand, strides_of_result
 from gradwright.kernels.machine import pool
-from gradwright.kernels.machine.compiling import Kernel, kernel
+from gradwright.kernels.machine.compiling import Kernel, NoMachineCode, kernel
 
 # See NOTE [Blocks]. 16,384 float32 are 64 KiB a tensor: a few of them lie in a core's second cache.
 BLOCK = 16_384
@@ -33,8 +33,8 @@ COLUMNS_OF_SUMS = 2_048  # where columns are summed: their sums (float64) stay i
 PARTS = 32  # into which the rows are cut, at most, where columns are summed
 FEW_ROWS = 16
 
-# Elements times (operations + tensors), up to which the calling thread does it all: some 40 us of work. To wake another
-# thread costs 7 us, and it begins 20 us later.
+# Elements times (operations + tensors), up to which the calling thread does it all: some 40 us of work, from which on
+# another thread pays (measured with ``machine.pool`` on two cores).
 SERIAL = 2_000_000
 
 
@@ -91,11 +91,11 @@ class CompiledLaunch:
     def run(self, operands: Sequence[Operand], results: Sequence[Result]) -> tuple[Tensor, ...]:
         words = array("q", self.template)
         for place, word in self.tensors:
-            words[word] = operands[place].data_ptr()  # type: ignore[union-attr]
+            words[word] = operands[place].data_ptr()  # type: ignore[union-attr]  # ``tensors`` are those that are
         if self.numbers:
             reals = memoryview(words).cast("B").cast("d")
             for place, word in self.numbers:
-                reals[word] = operands[place]  # type: ignore[assignment]
+                reals[word] = operands[place]  # type: ignore[assignment]  # and ``numbers`` are those
         places = [outcome.place() for outcome in self.outcomes]
         for word, (address, _) in zip(self.made, places, strict=True):
             words[word] = address
@@ -114,6 +114,8 @@ def compiled_launch(
 ) -> CompiledLaunch:
     """The prepared launch for calls with operands and results of these kinds. Raises NoMachineCode, where no kernel can
     be had."""
+    if len(results) > SLOTS:
+        raise NoMachineCode(f"a kernel has at most {SLOTS} results, and {len(results)} are asked for")
     full = full_shape(operands)
     steps = [strides_of_operand(operand, full) for operand in operands]
     order = memory_order(full, steps)
@@ -127,7 +129,6 @@ def compiled_launch(
             break
         for k in whole:  # sums of no simple kind are written in full, and summed by torch
             ways[k], written[k] = dense_strides(full, order), True
-    kind = KINDS[precision]
     reads = [_read(operand, path) for operand, path in zip(operands, geometry.strides, strict=False)]
     writes: list[Written] = []
     outcomes: list[Outcome] = []
@@ -136,11 +137,12 @@ def compiled_launch(
         summed = result.summed_axes(full)
         if is_written and not summed:
             step: Step = "any" if path[-1] > 1 else "one"  # 0: of a single column
-            writes.append(Written("written", KINDS[result.dtype], step, any(path[:-1])))
+            stored = result.dtype if result.factor is None else precision
+            writes.append(Written("written", KINDS[stored], step, any(path[:-1])))
             left = [axis for axis in range(len(full)) if axis not in result.removed]
-            outcomes.append(Whole(result.final, tuple(way[axis] for axis in left), result.dtype))
+            outcomes.append(Whole(result.final, tuple(way[axis] for axis in left), stored))
         elif is_written:
-            writes.append(Written("written", kind, "one" if path[-1] == 1 else "any", any(path[:-1])))
+            writes.append(Written("written", KINDS[precision], "one" if path[-1] == 1 else "any", any(path[:-1])))
             outcomes.append(WholeThenSummed(full, way, precision, summed, result.final))
         elif not any(path):
             writes.append(Written("total"))
@@ -157,7 +159,8 @@ def compiled_launch(
                 parts = (*geometry.sizes[:-1], shape.segments)
                 rest = tuple(axis for axis, pace in enumerate(path) if not pace)  # the last one: the segments
             outcomes.append(Summed(parts, rest, kept, sizes, result.final))
-    loops = Loops(program, kind, tuple(reads), tuple(writes), len(geometry.sizes) - 1)  # type: ignore[arg-type]
+    kind: Literal["f32", "f64"] = "f64" if precision == torch.float64 else "f32"
+    loops = Loops(program, kind, tuple(reads), tuple(writes), len(geometry.sizes) - 1)
     return _filled(loops, geometry, shape, outcomes, full)
 
 
@@ -174,7 +177,7 @@ def _filled(
         "segments": shape.segments,
         **{f"size {axis}": size for axis, size in enumerate(geometry.sizes[:-1])},
     }
-    names = [*[f"x{k}" for k in range(len(loops.reads))], *[f"r{k}" for k in range(len(loops.writes))]]
+    names = [*named("x", loops.reads), *named("r", loops.writes)]
     for name, path in zip(names, geometry.strides, strict=True):
         known[f"{name} step"] = path[-1]
         known.update({f"{name} row step {axis}": step for axis, step in enumerate(path[:-1])})

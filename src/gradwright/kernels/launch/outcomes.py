@@ -1,4 +1,7 @@
-"""What a kernel's results are written into, and how they become the tensors that were asked for."""
+"""What a kernel's results are written into, and how they become the tensors that were asked for.
+
+The device is named wherever memory is taken: torch.set_default_device may say another one.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ from gradwright.kernels.launch.geometry import Strides
 from gradwright.kernels.launch.results import Result
 
 Memory = Any  # a tensor, or an array: each outcome has its own
-
-
 _CELLS: Final[dict[torch.dtype, Any]] = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 
 
@@ -33,19 +34,22 @@ class Outcome(Protocol):
 
 @dataclass(frozen=True)
 class Whole:
-    """An element for each element: the result as it is."""
+    """An element for each element: the result as it is, but for its factor.
+
+    ``dtype``: what the kernel writes; the result's own, unless there is a factor to be multiplied by before rounding.
+    """
 
     shape: tuple[int, ...]
     strides: Strides
     dtype: torch.dtype
 
     def place(self) -> tuple[int, Tensor]:
-        memory = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+        memory = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="cpu")
         return memory.data_ptr(), memory
 
     def finish(self, memory: Memory, result: Result) -> Tensor:
         made: Tensor = memory
-        return made if result.factor is None else made.mul_(result.factor)
+        return made if result.factor is None else made.mul_(result.factor).to(result.dtype)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class WholeThenSummed:
     final: tuple[int, ...]
 
     def place(self) -> tuple[int, Tensor]:
-        memory = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+        memory = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="cpu")
         return memory.data_ptr(), memory
 
     def finish(self, memory: Memory, result: Result) -> Tensor:
@@ -78,7 +82,7 @@ class Summed:
     final: tuple[int, ...]
 
     def place(self) -> tuple[int, Tensor]:
-        memory = torch.empty(self.parts, dtype=torch.float64)
+        memory = torch.empty(self.parts, dtype=torch.float64, device="cpu")
         return memory.data_ptr(), memory
 
     def finish(self, memory: Memory, result: Result) -> Tensor:
@@ -102,10 +106,11 @@ class Total:
         total = memory[0] if self.blocks == 1 else exact_sum(memory)
         if result.factor is not None:
             total *= float(result.factor)
-        made = torch.empty(self.final, dtype=result.dtype if result.dtype in _CELLS else torch.float64)
+        cell = result.dtype if result.dtype in _CELLS else torch.float64
+        made = torch.empty(self.final, dtype=cell, device="cpu")
         # torch.full takes longer, and refuses what overflows.
-        _CELLS[made.dtype].from_address(made.data_ptr()).value = total
-        return made if made.dtype == result.dtype else made.to(result.dtype)
+        _CELLS[cell].from_address(made.data_ptr()).value = total
+        return made if cell == result.dtype else made.to(result.dtype)
 
 
 def exact_sum(numbers: Sequence[float]) -> float:
@@ -117,5 +122,5 @@ def exact_sum(numbers: Sequence[float]) -> float:
 
 
 def _rounded(sums: Tensor, result: Result, final: tuple[int, ...]) -> Tensor:
-    made = torch.empty(final, dtype=result.dtype)
+    made = torch.empty(final, dtype=result.dtype, device="cpu")
     return made.copy_((sums if result.factor is None else sums * result.factor).reshape(final))

@@ -37,6 +37,7 @@ def run(
 ) -> tuple[Tensor, ...]:
     """The outputs of a program as tensors; not differentiable itself.
 
+    No operand is lazily negated (``is_neg()``): the memory of such a tensor does not hold its numbers.
     ``precision``: float32 or float64, in which is computed; float64, where a tensor or a result is, and float32 else.
     """
     return launch_of(program, operands, results, precision).run(operands, results)
@@ -50,7 +51,10 @@ def launch_of(
         program.key,
         precision,
         *[(type(o), o.dtype, o.device, o.shape, o.stride()) if isinstance(o, Tensor) else None for o in operands],
-        *[(r.shape, r.dtype, r.removed, None if r.like is None else r.like.stride()) for r in results],
+        *[
+            (r.shape, r.dtype, r.removed, r.factor is None, None if r.like is None else r.like.stride())
+            for r in results
+        ],
     )
     launch = _LAUNCHES.get(key)
     if launch is None:
