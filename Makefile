@@ -81,6 +81,9 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py --memory-kept
 	$(PEERS)/bin/python benchmarks/how_soon_is_a_formula_ready.py
+	$(BIN)/python benchmarks/what_share_is_rewritten.py
+	$(PEERS)/bin/python benchmarks/how_fast_is_the_fix.py --peers
+	$(BIN)/python benchmarks/how_soon_is_a_fix_there.py
 	$(BIN)/python benchmarks/table.py
 
 # On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.

@@ -60,7 +60,7 @@ class _Signs:
 
 def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) -> Conducted:
     """Run the patient to its end. ``script_stdout``: the file descriptor that the script's standard output goes to
-    (``None``: our own). Cost: the script's own time, then at most about ``2 * probe_seconds``."""
+    (``None``: our own). Cost: the script's own time, then at most about ``probe_seconds + fix_seconds``."""
     with _journal_file() as journal:
         command = start_command(journal, options)
         command_line = " ".join((("-m " if options.module else "") + options.target, *options.arguments))
@@ -131,7 +131,7 @@ def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
 def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs, started: float) -> None:
     now = time.monotonic()
     if signs.examining_since is not None:
-        if now > signs.examining_since + 2 * options.probe_seconds + 60:
+        if now > signs.examining_since + options.probe_seconds + options.fix_seconds + 60:
             process.kill()
         return
     if options.to_end:

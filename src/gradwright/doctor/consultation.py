@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -14,18 +15,25 @@ from torch.autograd import Function
 from gradwright.checking import input_names
 from gradwright.checking.chance import reproducible
 from gradwright.checking.copies import copy_in_graph
-from gradwright.doctor.examination import judge_journal, probe, source_of, treat
+from gradwright.doctor.examination import judge_journal, patients_of, probe, source_of
+from gradwright.doctor.gradient_loops import try_on_live_graph
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.death import describe_death
+from gradwright.doctor.observe.live_code import has_loops, watched_loops
+from gradwright.doctor.observe.loops import LoopWatch
+from gradwright.doctor.observe.specimens import copy_names
 from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.options import Options
 from gradwright.doctor.probe.attempts import Limits, attempt
+from gradwright.doctor.probe.boundaries import undefined_gradients
 from gradwright.doctor.probe.callables import probe_callable
+from gradwright.doctor.probe.expressions import expressions_of_callable
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.source.files import read
 from gradwright.doctor.source.places import definition, home, is_user_file, relative
+from gradwright.doctor.treatment import Called, treat
 from gradwright.errors import UsageError
 from gradwright.ground.held import call_with
 from gradwright.ground.tensors import copy_with_layout, leaf_names, map_tensors, tensors_in
@@ -42,7 +50,8 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     What ``fn`` raises is told in the report, as is that it never ends: after 20 s it counts as such. It is called on
     copies; random state, buffers and the parameters' ``.grad`` are left as they were.
     Cost: two calls of ``fn`` and some hundred on smaller copies, in forked children on Linux, about a second.
-    Raises: UsageError if ``fn`` can't be called or no input is a floating-point tensor.
+    Raises: UsageError if ``fn`` can't be called, or if there is neither a floating-point tensor among the inputs nor a
+    loop in ``fn``.
 
     >>> import torch, gradwright as gw
     >>> class Double(torch.autograd.Function):
@@ -77,13 +86,24 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
         journal.add(subject, NotExamined(subject.name, f"called once, {rehearsed.why}"))
         return
     handed = _handed(given)
-    with Watch(journal, Clock(), whole_script=False) as watch:
+    clock = Clock()
+    loops = LoopWatch(clock.saw, clock.share, lambda: clock.gradients, copy_names)
+    loops.try_live = lambda use, names, globals_: try_on_live_graph(use, names, globals_, clock.skip)
+    with watched_loops(fn, loops) as files, Watch(journal, clock, whole_script=False) as watch:
         death = _called(fn, given, handed, journal, watch, subject)
+    journal.add(
+        *(source_of(file) for file in files), *(use.subject for use in loops.uses if use.entries), *loops.facts()
+    )
     probe(journal, watch, (), options.probe_seconds)
+    patients = patients_of(watch, loops.uses)
     if not _is_function(fn) and death is None:
         journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
+        journal.add(*expressions_of_callable(subject, fn, given, Limits()))
+        journal.add(*undefined_gradients(subject, fn, given, input_names(fn, len(given)), Limits()))
+        called = _as_called(fn, given)
+        patients.callables = {subject.id: called} if called else {}
     judge_journal(journal, options)
-    treat(journal, watch, options.probe_seconds)
+    treat(journal, patients, options.fix_seconds)
 
 
 def _called(
@@ -99,6 +119,15 @@ def _called(
         journal.add(subject, fact)
         return error
     return None
+
+
+def _as_called(fn: Any, given: tuple[Any, ...]) -> Called | None:
+    """The Python function that a call of ``fn`` with ``given`` runs; None where there is no single one."""
+    if isinstance(fn, torch.nn.Module):
+        fn = MethodType(type(fn).forward, fn)
+    if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
+        return Called(fn.__func__, (fn.__self__, *given))
+    return Called(fn, given) if isinstance(fn, FunctionType) else None
 
 
 def _is_function(fn: Any) -> bool:
@@ -124,7 +153,7 @@ def _inputs(fn: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         )
     floating = [tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() or tensor.is_complex()]
     learns = isinstance(fn, torch.nn.Module) and any(True for _ in fn.parameters())
-    if not floating and not learns:
+    if not floating and not learns and not has_loops(fn):
         raise UsageError(
             f"diagnose({_name(fn)}, ...) needs an input that a gradient can be taken of: a floating-point tensor\n"
             f"  got  {', '.join(type(item).__name__ for item in inputs) or 'no input'}\n"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import sys
 import time
 import traceback
@@ -17,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from gradwright.doctor import rules
 from gradwright.doctor.options import Options
-from gradwright.doctor.session.facts import Fact, LoopShape
+from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import Candidate, Finding, Fix, NotExamined, Report, Source
+from gradwright.doctor.session.model import Finding, NotExamined, Source
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile, read
 from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
 from gradwright.doctor.source.suppressions import Suppressions
+from gradwright.doctor.treatment import Patients, treat
 
 if TYPE_CHECKING:
     from gradwright.doctor.observe.watch import Watch
     from gradwright.doctor.observed import FunctionUse
-    from gradwright.doctor.session.proposal import Proposal
 
 Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
 
@@ -37,7 +36,7 @@ Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
 def examine(
     journal: Journal, options: Options, watch: Watch | None, loops: Sequence[LoopUse], files: Iterable[SourceFile]
 ) -> None:
-    """Facts from the text and from trials, then findings, then fixes. Cost: ``2 * probe_seconds`` at most."""
+    """Facts from the text and from trials, then findings, then fixes. Cost: at most ``probe_seconds + fix_seconds``."""
     read_subjects, read_of_text = read_facts(files, relative)
     journal.add(*read_subjects, *read_of_text)
     if watch is not None:
@@ -48,7 +47,7 @@ def examine(
     journal.progress("judging")
     judge_journal(journal, options)
     if watch is not None:
-        treat(journal, watch, options.probe_seconds)
+        treat(journal, patients_of(watch, loops), options.fix_seconds)
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
@@ -96,8 +95,21 @@ def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
             journal.add(NotExamined(name, f"the doctor failed on it: {type(error).__name__}: {error} ({where})"))
 
 
+def patients_of(watch: Watch, loops: Sequence[LoopUse]) -> Patients:
+    """What was watched, for its treatment."""
+
+    def specimens(subject: str) -> list[tuple[tuple[Any, ...], tuple[bool, ...]]]:
+        return [(kept.args, kept.wanted) for kept in watch.store.of(subject)]
+
+    functions = {use.subject.id: use for use in watch.functions.uses.values()}
+    return Patients(functions, specimens, [use for use in loops if use.entries])
+
+
 def source_of(file: SourceFile) -> Source:
-    return Source(relative(file.path), hashlib.sha256(Path(file.path).read_bytes()).hexdigest(), file.text)
+    """The file as the session keeps it; a notebook's cell, which lies on no disk, by its text."""
+    path = Path(file.path)
+    data = path.read_bytes() if path.is_file() else file.text.encode()
+    return Source(relative(file.path), hashlib.sha256(data).hexdigest(), file.text)
 
 
 def _add_library_sources(journal: Journal) -> None:
@@ -131,102 +143,3 @@ def judge_journal(journal: Journal, options: Options) -> None:
 def _selected(finding: Finding, options: Options) -> bool:
     chosen = not options.select or finding.code.startswith(options.select)
     return chosen and not (options.ignore and finding.code.startswith(options.ignore))
-
-
-def treat(journal: Journal, watch: Watch, seconds: float) -> None:
-    """Rewrite what a rule names a rewrite for, prove it, and write the finding again with what came out."""
-    until = time.monotonic() + seconds
-    report = fold(journal.path)
-    rewrites = {rule.rule.code: rule.rule.rewrite for rule in rules.all_rules()}
-    uses = {use.subject.id: use for use in watch.functions.uses.values()}
-    for finding in report.findings:
-        evidence = [fact for fact in report.facts if fact.id in finding.evidence]
-        use = next((uses[fact.subject] for fact in evidence if fact.subject in uses), None)
-        if rewrites.get(finding.code) is None or use is None or use.subject.origin == "library":
-            continue
-        journal.progress("proving", f"a fix of {finding.subject}")
-        candidates, fix = _treat_one(finding, evidence, report, use, watch, until, journal)
-        if candidates or fix:
-            journal.add(finding.with_fix(tuple(candidates), fix))
-
-
-def _treat_one(
-    finding: Finding,
-    evidence: Sequence[Fact],
-    report: Report,
-    use: FunctionUse,
-    watch: Watch,
-    until: float,
-    journal: Journal,
-) -> tuple[list[Candidate], Fix | None]:
-    from gradwright.doctor.probe.attempts import Limits, attempt
-    from gradwright.doctor.prove import prove
-    from gradwright.doctor.rewrite import propose
-
-    source = report.source(finding.location.path)
-    if source is None or not _unchanged(source):
-        return [], None
-    candidates: list[Candidate] = []
-    specimens = [(kept.args, kept.wanted) for kept in watch.store.of(use.subject.id) if any(kept.wanted)]
-    namespace = getattr(use.function.forward, "__globals__", {})
-    seconds = next((fact.seconds for fact in evidence if isinstance(fact, LoopShape)), None)
-    by_text = propose(finding, evidence, source.text)
-    for proposal in itertools.chain(by_text, _by_running(finding, source.text, use, specimens, until, journal)):
-        left = until - time.monotonic()
-        if left < 1.0:
-            candidates.append(Candidate(proposal.rewrite, proposal.diff, "not tried: the time for proofs was used up"))
-            continue
-        proof = attempt(
-            lambda proposal=proposal, left=left: prove(  # type: ignore[misc]  # bound at once
-                proposal,
-                use.function,
-                namespace,
-                specimens,
-                expect="right" if finding.category == "gradient" else "same",
-                deadline=time.monotonic() + min(left, 15.0),
-                seconds=seconds,
-            ),
-            Limits(min(left, 15.0) + 2.0),
-        )
-        verdict = proof.value if proof.how == "returned" else f"its trial ended early: {proof.why}"
-        if isinstance(verdict, str) or verdict is None:
-            candidates.append(Candidate(proposal.rewrite, proposal.diff, verdict))
-            continue
-        return [*candidates, Candidate(proposal.rewrite, proposal.diff)], Fix(proposal.diff, verdict)
-    return candidates, None
-
-
-def _by_running(
-    finding: Finding,
-    text: str,
-    use: FunctionUse,
-    specimens: Sequence[tuple[tuple[Any, ...], Any]],
-    until: float,
-    journal: Journal,
-) -> Iterator[Proposal]:
-    """What a run of the forward proposes, on the first specimen, cut. Nothing is done before it is asked for."""
-    from gradwright.doctor.probe.attempts import Limits, attempt
-    from gradwright.doctor.prove.specimens import cut, lengths, longest_axis, same_length
-    from gradwright.doctor.rewrite import prepare_to_run, propose_by_running
-
-    if finding.category != "gradient" or not specimens:
-        return
-    prepare_to_run()
-    left = until - time.monotonic()
-    if left < 1.0:
-        return
-    args = specimens[0][0]
-    small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
-    found = attempt(lambda: propose_by_running(finding, text, use.function, small), Limits(min(left, 20.0)))
-    if found.how == "returned":
-        yield from found.value or ()
-    else:
-        journal.add(NotExamined(f"a derived backward for {use.subject.name}", f"its trial ended early: {found.why}"))
-
-
-def _unchanged(source: Source) -> bool:
-    """Whether the file still is what ran: nobody is handed a diff of yesterday's text."""
-    try:
-        return hashlib.sha256((Path(home()) / source.path).read_bytes()).hexdigest() == source.sha256
-    except OSError:
-        return False

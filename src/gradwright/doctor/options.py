@@ -12,7 +12,8 @@ class Options:
     """``target`` is a script, a folder with ``__main__.py``, or with ``module=True`` the name of a module.
 
     ``max_steps`` optimizer steps or ``max_seconds`` after the first gradient end the script; ``to_end`` lifts both.
-    ``probe_seconds`` bounds the trying of all subjects together; ``specimen_bytes`` the copies of their inputs.
+    ``probe_seconds`` bounds the trying of all subjects together, ``fix_seconds`` the search for fixes and their proofs;
+    ``specimen_bytes`` the copies of inputs.
     """
 
     target: str = ""
@@ -22,6 +23,7 @@ class Options:
     max_steps: int = 200
     max_seconds: float = 60.0
     probe_seconds: float = 25.0
+    fix_seconds: float = 60.0
     specimen_bytes: int = 1 << 30
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

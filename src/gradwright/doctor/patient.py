@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from gradwright.doctor.options import Options
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
-from gradwright.doctor.source.entered import LoopUse
+from gradwright.doctor.source.entered import LoopUse, loop_uses
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.imports import WatchedImports, compile_main
 from gradwright.doctor.source.loops import LoopSite
@@ -72,7 +72,9 @@ class Patient:
             return
         self._finished = True
         self.journal.script(
-            exit_code=code, seconds=time.perf_counter() - self._started, stopped_early=self.clock.stopped_early
+            exit_code=code,
+            seconds=time.perf_counter() - self._started - self.clock.skipped,
+            stopped_early=self.clock.stopped_early,
         )
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -125,6 +127,7 @@ class Patient:
         self.watch = Watch(self.journal, self.clock, self.options.specimen_bytes).__enter__()
         self.watch.also(self.loops.facts)
         self.loops.is_compiling = sys.modules["torch"].compiler.is_compiling
+        self.loops.try_live = _try_live(self.clock)
 
     def _enough(self, number: int, frame: object) -> None:
         """Our conductor says that time is up. A script that swallows the interruption twice is ended from here."""
@@ -145,13 +148,7 @@ class Patient:
         """A file of the user's is about to run: remember it and its loops; the number of its first loop."""
         self.files[file.path] = file
         self.journal.add(source_of(file))
-        uses = []
-        for site in sites:
-            at = Location(relative(file.path), site.line, site.column, site.end_line, site.end_column)
-            place = "the script" if site.function == "<module>" else site.function.replace("<locals>.", "")
-            subject = Subject(id=f"loop:{site.function}@{at.path}:{at.line}", kind="loop", name=place, location=at)
-            uses.append(LoopUse(subject, site, file.path))
-        return self.loops.add(uses)
+        return self.loops.add(loop_uses(file, sites))
 
     def _unread(self, path: str, reason: str) -> None:
         self.journal.add(NotExamined(f"the loops of {relative(path)}", reason))
@@ -177,13 +174,18 @@ def _script_subject(options: Options) -> Subject:
 
 
 def _copy_names(names: dict[str, Any]) -> dict[str, Any]:
-    import torch
+    from gradwright.doctor.observe.specimens import copy_names
 
-    from gradwright.doctor.observe.specimens import copy
-    from gradwright.ground.tensors import map_tensors
+    return copy_names(names)
 
-    with torch.no_grad():
-        return {name: map_tensors(value, copy) for name, value in names.items()}
+
+def _try_live(clock: Clock) -> Callable[[LoopUse, dict[str, Any], dict[str, Any]], None]:
+    def try_live(use: LoopUse, names: dict[str, Any], globals_: dict[str, Any]) -> None:
+        from gradwright.doctor.gradient_loops import try_on_live_graph
+
+        try_on_live_graph(use, names, globals_, clock.skip)
+
+    return try_live
 
 
 # --- doors -----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class Settings:
     max_steps: int = 200
     max_seconds: float = 60.0
     probe_seconds: float = 25.0
+    fix_seconds: float = 60.0
     specimen_mib: int = 1024
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Settings:
             max_steps=self.max_steps,
             max_seconds=self.max_seconds,
             probe_seconds=self.probe_seconds,
+            fix_seconds=self.fix_seconds,
             specimen_bytes=self.specimen_mib << 20,
             select=self.select,
             ignore=self.ignore,
@@ -55,6 +57,7 @@ _KINDS: dict[str, Any] = {
     "max-steps": int,
     "max-seconds": (int, float),
     "probe-seconds": (int, float),
+    "fix-seconds": (int, float),
     "specimen-mib": int,
     "select": list,
     "ignore": list,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from gradwright.ground.syntax import own_nodes
+from gradwright.ground.syntax import end_position, own_nodes, position
 
 Position = tuple[int, int]
 
@@ -99,11 +99,11 @@ class _Function:
 
     def pairs(self) -> Iterator[Masks]:
         seen: set[Position] = set()
-        for node in sorted(self._sums(), key=_position):
+        for node in sorted(self._sums(), key=position):
             terms = [*islice(self._terms(node, _DEPTH), _MOST)]
             for pair in self._pairs_among(terms):
-                if _position(pair.node) not in seen:
-                    seen.add(_position(pair.node))
+                if position(pair.node) not in seen:
+                    seen.add(position(pair.node))
                     yield pair
 
     def _pairs_among(self, terms: Sequence[Term]) -> Iterator[Masks]:
@@ -262,14 +262,13 @@ class _Function:
 
     def _bind(self, target: ast.expr, value: ast.expr, at: ast.AST) -> None:
         if isinstance(target, ast.Name):
-            end = (at.end_lineno or 0, at.end_col_offset or 0)  # type: ignore[attr-defined]  # statements have positions
-            self.values.setdefault(target.id, []).append((end, value))
+            self.values.setdefault(target.id, []).append((end_position(at), value))
 
     def _value(self, node: ast.expr) -> ast.expr | None:
         """What a local name was last bound to before it is read here, in the order of the text."""
         if not isinstance(node, ast.Name):
             return None
-        before = [value for position, value in self.values.get(node.id, ()) if position <= _position(node)]
+        before = [value for bound, value in self.values.get(node.id, ()) if bound <= position(node)]
         return before[-1] if before else None
 
     def _bare(self, node: ast.expr, depth: int, through: frozenset[str] = _CASTS | _REDUCES) -> ast.expr:
@@ -298,9 +297,7 @@ class _Function:
         node = self._bare(node, _DEPTH, _CASTS)
         text = ast.dump(node)
         names = {inner.id: self.values.get(inner.id, []) for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-        versions = [
-            (name, sum(at <= _position(node) for at, _ in bindings)) for name, bindings in sorted(names.items())
-        ]
+        versions = [(name, sum(at <= position(node) for at, _ in bindings)) for name, bindings in sorted(names.items())]
         return f"{text} {versions}"
 
 
@@ -308,7 +305,3 @@ def _called(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-def _position(node: ast.AST) -> Position:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]  # expressions have positions

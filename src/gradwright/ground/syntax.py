@@ -35,3 +35,24 @@ def dotted_names(node: ast.AST) -> list[str]:
         names.append(node.attr)
         node = node.value
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
+
+
+def dotted(node: ast.AST) -> str:
+    """``self.weight`` for a name or attributes of one; "" for all else."""
+    return ".".join(dotted_names(node))
+
+
+def position(node: ast.AST) -> tuple[int, int]:
+    """Where a statement or expression begins, as ``ast`` counts lines and columns."""
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]  # statements and expressions have them
+
+
+def end_position(node: ast.AST) -> tuple[int, int]:
+    """Where it ends."""
+    return node.end_lineno or 0, node.end_col_offset or 0  # type: ignore[attr-defined]  # the same
+
+
+def shortened(node: ast.AST) -> str:
+    """The first line of its text, of at most 60 characters, as messages show it."""
+    text = ast.unparse(node).split("\n")[0]
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -89,3 +89,18 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any], depth: int = 4) -> A
     if depth and type(tree) is dict:
         return {key: map_tensors(item, change, depth - 1) for key, item in tree.items()}
     return tree
+
+
+def storage_of(tensor: Tensor) -> int:
+    """A number that tensors share which share memory; 0 for a tensor without any (empty, sparse, some subclasses)."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return 0
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):  # a subclass without storage
+        return 0
+
+
+def differentiable(value: Any) -> bool:
+    """Whether it is a tensor that a gradient may be taken of."""
+    return isinstance(value, Tensor) and value.requires_grad

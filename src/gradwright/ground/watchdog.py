@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,16 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
             done = True
         return outcome
     except OutOfTime:
+        _forget_half_imported()
         return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=time.monotonic() - started)
     finally:
         timer.cancel()
+
+
+def _forget_half_imported() -> None:
+    """An import that was interrupted takes its package out of ``sys.modules``, but not the parts that were whole by
+    then; the next import would find those, and not make them attributes of the new package (sympy is imported so)."""
+    for name in sorted(sys.modules):
+        parent = name.rpartition(".")[0]
+        if parent and parent not in sys.modules:
+            del sys.modules[name]

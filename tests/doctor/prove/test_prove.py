@@ -6,12 +6,20 @@ import types
 import pytest
 import torch
 
-from gradwright.doctor.prove import prove
+from gradwright.doctor.prove import Proved, attempt, prove
 from gradwright.doctor.rewrite import propose
 from gradwright.doctor.rewrite.source_text import SourceText
 from gradwright.doctor.session.facts import GradientVerdict
-from gradwright.doctor.session.model import Finding, Proof
+from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.place import Location
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, request):
+    """Exact evaluation is a rung of its own: only where a certificate is asked for it has anything to add here."""
+    if "certificate" not in request.node.name:
+        monkeypatch.setattr(attempt, "EXACT_LENGTHS", ())
+
 
 LOOP = """import torch
 
@@ -57,6 +65,11 @@ def replaced(text, old, new):
     return source.proposal("by hand", functions[-1], text.replace(old, new), "by hand")
 
 
+FORWARD_LOOP = """        y = torch.zeros_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                y[i, j] = x[i, j] ** 2
+"""
 BACKWARD_LOOP = """        result = torch.zeros_like(x)
         for i in range(x.shape[0]):
             for j in range(x.shape[1]):
@@ -76,10 +89,12 @@ def tried(code, text=None, body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", 
 
 
 def test_array_code_that_does_the_same_is_verified():
-    proof = tried("return 2 * x * cotangent")
-    assert isinstance(proof, Proof), proof
+    proved = tried("return 2 * x * cotangent")
+    assert isinstance(proved, Proved), proved
+    proof = proved.proof
     assert proof.verdict == "verified"
-    assert proof.mutants_rejected >= 10
+    assert proof.mutants_rejected == proof.mutants_tried >= 20
+    assert not proved.unsafe
     assert proof.worst_error <= proof.tolerance < 1e-4
     assert proof.before_seconds > proof.after_seconds > 0
     told = "\n".join(proof.on)
@@ -92,13 +107,11 @@ WRONG = {
     "another sign": ("return -2 * x * cotangent", "returned"),
     "another formula": ("return 2 * x.abs() * cotangent", "returned"),
     "the cotangent's mean": ("return 2 * x * cotangent.mean()", "returned"),
-    "nothing where nothing is": ("return 2 * x.nan_to_num() * cotangent", "NaN"),
-    "no infinity": ("return 2 * x.clamp(-1e30, 1e30) * cotangent", "inf"),
     "half the precision": ("return (2 * x.bfloat16() * cotangent).to(x.dtype)", "returned"),
     "transposed": ("return (2 * x * cotangent).t()", "raised"),
     "no second order": ("return (2 * x * cotangent).detach()", "second"),
     "the cotangent changed": ("return cotangent.mul_(2 * x)", "cotangent 0"),
-    "the input changed": ("x.data.mul_(2)\nreturn x * cotangent", "input 0"),
+    "the input changed": ("x.data.mul_(2)\nreturn x * cotangent", "changed x in place"),
     "an exception on empty tensors": ("assert x.numel()\nreturn 2 * x * cotangent", "AssertionError"),
     "an exception on one row": ("assert x.shape[0] != 1\nreturn 2 * x * cotangent", "AssertionError"),
     "contiguous memory taken for granted": ("return 2 * x.view(-1).view(x.shape) * cotangent", "view"),
@@ -119,7 +132,7 @@ def test_a_wrong_candidate_is_rejected_with_a_counterexample(name):
 
 def test_a_tie_broken_the_other_way_is_rejected():
     body = "result[i, j] = cotangent[i, j] * (x[i, j] > 0)"
-    assert isinstance(tried("return cotangent * (x > 0)", body=body), Proof)
+    assert isinstance(tried("return cotangent * (x > 0)", body=body), Proved)
     assert isinstance(tried("return cotangent * (x >= 0)", body=body), str)
 
 
@@ -132,7 +145,7 @@ def test_the_gradient_of_where_is_rejected_where_its_branch_has_a_domain():
 
 def test_item_in_the_original_asks_for_no_second_order():
     body = "result[i, j] = 2 * x[i, j].item() * cotangent[i, j].item()"
-    assert isinstance(tried("return 2 * x * cotangent", body=body), Proof)
+    assert isinstance(tried("return 2 * x * cotangent", body=body), Proved)
 
 
 def test_an_output_that_is_never_negative_has_an_equivalent_twin():
@@ -142,7 +155,7 @@ def test_an_output_that_is_never_negative_has_an_equivalent_twin():
     namespace = loaded(text)
     specimens = [((torch.randn(6, 5),), (True,))]
     proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
-    assert isinstance(proof, Proof), proof
+    assert isinstance(proof, Proved), proof
 
 
 def test_an_output_that_is_the_input_is_rejected():
@@ -184,10 +197,10 @@ def test_the_script_does_not_run_again_and_its_namespace_stays():
     namespace = {"raise_if_run_again": []}
     exec(compile(text, "net.py", "exec"), namespace)
     before = dict(namespace)
-    (proposal,) = propose(_finding("python-loop-over-elements", 21), (), text)
+    proposal = replaced(text, FORWARD_LOOP, "        y = x**2\n")
     specimens = [((torch.randn(4, 4),), (True,))]
     proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
-    assert isinstance(proof, Proof), proof
+    assert isinstance(proof, Proved), proof
     assert namespace == before and namespace["raise_if_run_again"] == [1]
 
 
@@ -203,27 +216,41 @@ def test_a_class_inside_a_function_keeps_what_it_closes_over():
     )
     text += "    return Slow\n"
     namespace = loaded(text)
-    line = next(n for n, code in enumerate(text.split("\n"), 1) if "result[i, j]" in code)
-    (proposal,) = propose(_finding("python-loop-over-elements", line), (), text)
+    loop = "        result = torch" + text.split("        result = torch")[1].split("            return")[0]
+    proposal = replaced(text, loop, "        result = scale * x * cotangent\n")
     specimens = [((torch.randn(4, 4),), (True,))]
     proof = prove(proposal, namespace["make"](6.0), namespace, specimens, expect="same", deadline=time.monotonic() + 20)
-    assert isinstance(proof, Proof), proof
+    assert isinstance(proof, Proved), proof
 
 
-def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept():
-    loop = slow()[slow().index("        y = torch") : slow().index("        return y")]
-    text = slow().replace(loop, "        y = x**2\n")
+# Nobody waits for the first forward at that size; of the second one, one round keeps something else.
+FORWARDS = {
+    "a slow loop": (FORWARD_LOOP, True),
+    "rows kept": (FORWARD_LOOP + """        rows = []
+        for row in x:
+            rows.append(row * 1)
+        ctx.save_for_backward(torch.stack(rows))
+""", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORWARDS)
+def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept(name):
+    forward, at_full_size = FORWARDS[name]
+    text = slow().replace(FORWARD_LOOP, forward)
     namespace = loaded(text)
-    line = next(n for n, code in enumerate(text.split("\n"), 1) if "result[i, j]" in code)
-    (proposal,) = propose(_finding("python-loop-over-elements", line), (), text)
-    specimens = [((torch.randn(1000, 900),), (True,))]
+    loop = BACKWARD_LOOP.replace("BODY", "result[i, j] = 2 * x[i, j] * cotangent[i, j]")
+    proposal = replaced(text, loop, "        return 2 * x * cotangent\n")
+    specimens = [((torch.randn(3000, 2000),), (True,))]
     proof = prove(
         proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 9, seconds=14.1
     )
-    assert isinstance(proof, Proof), proof
-    assert "float32 [11, 12]: ties" in proof.on
-    assert proof.before_seconds == 14.1
-    assert proof.after_seconds < 1
+    assert isinstance(proof, Proved), proof
+    assert any(line.endswith(": ties") and line.startswith("float32") for line in proof.proof.on)
+    assert (proof.proof.before_seconds == 14.1) == at_full_size
+    assert any(line.startswith("timed on float32") for line in proof.proof.on) != at_full_size
+    assert proof.proof.after_seconds < 1
+    assert proof.proof.before_bytes is None or not at_full_size
 
 
 def test_an_output_of_another_dtype_is_rejected():
@@ -244,7 +271,7 @@ def test_a_candidate_that_is_no_faster_is_not_offered():
     new = "                value = x[i, j] + x[i, j]\n"
     new += "                result[i, j] = value.clone().clone().clone().clone().clone().clone() * cotangent[i, j]\n"
     proposal = replaced(text, old, new)
-    specimens = [((torch.randn(12, 12),), (True,))]
+    specimens = [((torch.randn(4, 5),), (True,))]
     answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
     assert isinstance(answer, str)
     assert "no faster" in answer
@@ -283,10 +310,10 @@ def test_a_mended_factor_is_verified_as_right():
     )
     namespace = loaded(HALVED)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
-    (proposal,) = propose(_finding("gradient-value-wrong", 10, ("v",)), (fact,), HALVED)
+    (proposal,) = propose("mend_gradient", _finding("gradient-value-wrong", 10, ("v",)), (fact,), HALVED)
     proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
-    assert isinstance(proof, Proof), proof
-    assert proof.mutants_rejected >= 5
+    assert isinstance(proof, Proved), proof
+    assert proof.proof.mutants_rejected >= 5
 
 
 @pytest.mark.parametrize("wrong", ["2 * x.t() @ g", "-x.t() @ g", "(x.t() @ g).abs()", "0.99 * x.t() @ g"])
@@ -315,7 +342,7 @@ def test_one_of_two_wrong_gradients_may_be_mended_alone():
     deadline = time.monotonic() + 25
     proposal = replaced(text, "0.5 * x.t() @ g", "x.t() @ g")
     proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
-    assert isinstance(proof, Proof), proof
+    assert isinstance(proof, Proved), proof
     spoilt = replaced(text, "return 3 * g @ w.t(), 0.5 * x.t() @ g", "return 2 * g @ w.t(), x.t() @ g")
     answer = prove(spoilt, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
     assert isinstance(answer, str)
@@ -339,4 +366,4 @@ def test_an_input_that_wanted_no_gradient_is_judged_too():
         proposal = replaced(HALVED, "g @ w.t(), 0.5 * x.t() @ g", body)
         deadline = time.monotonic() + 25
         answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
-        assert isinstance(answer, Proof) == verified, answer
+        assert isinstance(answer, Proved) == verified, answer

@@ -50,7 +50,7 @@ def generate():
 def test_page_has_the_docstring_by_section_then_the_cases(tmp_path):
     (tmp_path / "GW301").mkdir()
     (tmp_path / "GW301" / "bad.py").write_text("slow()\n")
-    text = rule_page(loaded(rewrite="vectorize_loop", messages=("a|b",), causes=("GW101",)), tmp_path)
+    text = rule_page(loaded(rewrite="compile_loop", messages=("a|b",), causes=("GW101",)), tmp_path)
     assert "# GW301 python-loop-over-elements\n\nCategory: speed · severity: warning · a rewrite is tried" in text
     assert "Follows from [GW101](GW101.md)." in text
     order = ["A loop over elements.", "## What it finds", "## Why it matters", "## The fix", "## Messages", "## Bad"]

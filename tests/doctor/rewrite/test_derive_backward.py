@@ -24,7 +24,7 @@ def proposals(body, *args, name="gradient-value-wrong"):
     line = 1 + max(number for number, line in enumerate(text.splitlines()) if line.strip().startswith("return"))
     at = Location("net.py", line)
     finding = Finding("GW101", name, "gradient", "error", "Layer", at, "", "")
-    return propose_by_running(finding, text, names["Layer"], args)
+    return propose_by_running("mend_gradient", finding, text, names["Layer"], args)
 
 
 def mended(body, *args):

@@ -31,7 +31,7 @@ def proposals(body, *, index=1, factor=0.5, cause="constant factor", line=5, tex
     finding = Finding(
         "GW101", "gradient-value-wrong", "gradient", "error", "Layer", Location("net.py", line), "", "", evidence=("v",)
     )
-    return propose(finding, (fact,), text)
+    return propose("mend_gradient", finding, (fact,), text)
 
 
 def added(proposal):

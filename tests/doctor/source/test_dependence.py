@@ -34,10 +34,61 @@ CARRIED = [
         """
         for i in range(n):
             s += x[i]
+            if s > limit:
+                y[i] = 0
+        """,
+        "if s > limit: reads s",
+    ),
+    (
+        """
+        for i in range(n):
+            s *= 0.9
+            s += x[i]
             y[i] = s
         """,
         "y[i] = s reads s",
     ),
+    (
+        """
+        for i in range(n):
+            best = max(best, x[i])
+            y[i] = best
+        """,
+        "y[i] = best reads best",
+    ),
+    ("for i in range(1, n): y[i] = 0.5 * y[i - 1] + x[i]", "y[i] needs y[i - 1]"),
+    ("for i in range(1, n): y[i] = y[i - 1] + y[i - 1] * x[i]", "y[i] needs y[i - 1]"),
+    ("for i in range(2, n): y[i] = y[i - 2] + x[i]", "y[i] needs y[i - 2]"),
+    ("for i in range(n - 2, -1, -1): y[i] = y[i + 1] + x[i]", "y[i] needs y[i + 1]"),
+    ("for t in range(T): h = cell(x[t], h)", "h needs its own value"),
+    ("for t in range(T): out[t], (h, c) = lstm(x[t], (h, c))", "c needs its own value"),
+    (
+        """
+        for i in range(n):
+            if x[i] > 0:
+                kept[k] = x[i]
+                k += 1
+        """,
+        "kept[k] = x[i] reads k",
+    ),
+    (
+        """
+        for i in range(n):
+            h.mul_(0.9).add_(x[i])
+            y[i] = h
+        """,
+        "h is changed in place by every iteration: h.mul_(0.9).add_(x[i])",
+    ),
+    (
+        """
+        for i in range(1, n):
+            row = y[i]
+            row += y[i - 1] * 0.5
+        """,
+        "y[i] needs y[i - 1]",
+    ),
+    ("for i in range(n): y[i] = x[i] + torch.randn(())", "torch.randn(()) draws random numbers"),
+    ("for i in range(n): y[i] = F.dropout(x[i])", "F.dropout(x[i]) draws random numbers"),
     (
         """
         for t in range(T):
@@ -128,6 +179,33 @@ CARRIED = [
 ]
 
 FREE = [
+    """
+    for i in range(n):
+        s += x[i]
+        y[i] = s
+    """,
+    """
+    for i in range(n):
+        p = p * x[i]
+        out.append(p)
+    """,
+    "for i in range(1, n): y[i] = y[i - 1] + x[i] * w[i]",
+    """
+    for i in range(n):
+        for j in range(m): y[i + 1, j] = y[i, j] + x[i, j]
+    """,
+    """
+    for i in range(n):
+        for j in range(m):
+            if x[i, j] > best:
+                best, where = x[i, j], (i, j)
+    """,
+    "for i in range(n): total.add_(x[i])",
+    """
+    for i in range(n):
+        row = y[i]
+        row += x[i]
+    """,
     """
     for i in range(n):
         for j in range(m): y[i, j] = x[i, j]**2
@@ -241,7 +319,7 @@ def test_code_too_deep_for_recursion_has_none_that_is_evident():
 
 
 def test_text_as_it_stands_in_a_file_is_understood():
-    segment = "for i in range(1, n):\n            y[i] = y[i - 1] + x[i]\n        else:\n            pass"
+    segment = "for i in range(1, n):\n            y[i] = a * y[i - 1] + x[i]\n        else:\n            pass"
     assert carried_dependence(segment) == "y[i] needs y[i - 1], written by an earlier iteration"
 
 

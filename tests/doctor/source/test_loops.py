@@ -287,6 +287,100 @@ def test_written_containers_are_named():
     assert site.mutates == ("rows", "self", "total", "y")
 
 
+def test_a_name_that_is_bound_again_before_it_is_read_does_not_come_out():
+    found = sites("""
+        def f(x, y):
+            for i in range(3):
+                t = x[i]
+                y[i] = t
+            for i in range(4):
+                t = y[i]
+                x[i] = t
+            return x
+    """)
+    assert [site.live_outs for site in found] == [(), ()]
+
+
+def test_of_a_modules_names_those_read_later_or_in_functions_or_exported_are_told_apart():
+    site = sites("""
+        __all__ = ["exported"]
+        def show():
+            print(captured)
+        for i in range(3):
+            temporary = captured = exported = again = total = x[i]
+        again = 0
+        print(total, again)
+    """)[0]
+    assert site.live_outs == ("again", "captured", "exported", "i", "temporary", "total")
+    assert site.read_after == ("captured", "exported", "total")
+
+
+# --- lists that are consumed, comprehensions -------------------------------------------------------------------------
+
+
+def test_what_consumes_a_filled_list_belongs_to_the_loop_with_what_it_reads_and_binds():
+    site = only("""
+        def f(x, w):
+            out = []
+            for row in x:
+                out.append(row * 2)
+            scale = w.sum()
+            y = torch.stack(out) * scale
+            return y
+    """)
+    assert (site.tail, site.live_ins, site.live_outs) == (2, ("out", "w", "x"), ("y",))
+    assert (site.end_line, site.contains_return) == (5, False)
+
+
+@pytest.mark.parametrize(
+    ("after", "tail"),
+    [
+        ("return torch.stack(out)", 1),
+        ("loss = sum(out) / len(out)", 1),
+        ("return max(out), 1", 1),
+        ("y = torch.cat([out[0], *out])", 1),
+        ("return out", 0),
+        ("print(out)\n    return torch.stack(out)", 0),
+        ("loss = f(y)\n    loss.backward()\n    return torch.stack(out)", 0),
+        ("if y:\n        return 0\n    return torch.stack(out)", 0),
+        ("return torch.stack(other)", 0),
+        ("", 0),
+    ],
+)
+def test_the_tail_ends_with_the_last_plain_statement_that_consumes_the_list(after: str, tail: int):
+    text = f"import torch\ndef f(x, y, other):\n    out = []\n    for row in x:\n        out.append(row)\n    {after}\n"
+    assert sites(text)[0].tail == tail
+
+
+def test_a_dict_that_is_filled_is_followed_but_an_array_is_not():
+    text = "def f(x, n):\n    d = {}\n    for i in range(n):\n        d[i] = x[i]\n    return sum(d.values())\n"
+    assert only(text).tail == 1
+    assert only(text.replace("d = {}", "d = torch.zeros(n)")).tail == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("y = torch.stack([f(row) for row in x])", True),
+        ("return sum(x[i] * w[i] for i in range(n))", True),
+        ("y = [[a * b for a in x] for b in range(n)]", True),
+        ("y = [[a[i] * b for a in x] for b in w]", True),
+        ("total += sum(v * v for v in x)", True),
+        ("names = [p for p in x]", False),
+        ("y = [f(k) for k in range(3)]", False),
+        ("sizes = {k: v for k, v in x}", False),
+        ("print([v + 1 for v in x])", False),
+    ],
+)
+def test_statements_with_comprehensions_over_elements_or_rows_are_candidates(statement: str, found: bool):
+    text = f"def f(x, w, n, total):\n    {statement}\n"
+    assert [site.line for site in sites(text)] == ([2] if found else [])
+
+
+def test_a_comprehension_in_a_class_body_is_none():
+    assert sites("class A:\n    x = [1]\n    y = [v + 1 for v in x]") == ()
+
+
 # --- may it be run again? --------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ class Clock:
         self.first_gradient: float | None = None
         self._first: float | None = None
         self._last = 0.0
-        self._skipped = 0.0
+        self.skipped = 0.0
         self.over = False
         self._raised = 0
         self._process = os.getpid()
@@ -41,12 +41,12 @@ class Clock:
     def skip(self, seconds: float) -> None:
         """Time inside the window that is not the script's own: our looking, a library's first import."""
         if self._first is not None and not self.over:
-            self._skipped += seconds
+            self.skipped += seconds
 
     @property
     def window(self) -> float:
         """Seconds watched so far, less what was skipped; never zero."""
-        return max(self._last - self._first - self._skipped, 1e-9) if self._first is not None else 1e-9
+        return max(self._last - self._first - self.skipped, 1e-9) if self._first is not None else 1e-9
 
     def share(self, seconds: float) -> float:
         return min(1.0, seconds / self.window)

@@ -35,6 +35,8 @@ class LoopWatch:
         self._open = threading.local()
         # torch's own, once torch is here: torch.compile knows it and leaves the rest of the hook out.
         self.is_compiling: Callable[[], bool] = bool
+        # Tries a loop that takes gradients while its graph is alive, once: with the frame's own names and globals.
+        self.try_live: Callable[[LoopUse, dict[str, Any], dict[str, Any]], None] | None = None
 
     def add(self, uses: list[LoopUse]) -> int:
         """Register the loops of a file; the number of the first."""
@@ -52,12 +54,22 @@ class LoopWatch:
         if not hasattr(self._open, "started"):
             self._open.started = {}
         self._open.started[number] = time.perf_counter(), self._gradients()
-        return use.entries <= RECORDED_ENTRIES and use.site.replayable and torch is not None
+        if torch is None:
+            return False
+        if use.site.gradient_loop:
+            return use.live is None and self.try_live is not None
+        return use.entries <= RECORDED_ENTRIES and use.site.replayable
 
     def record(self, number: int, names: dict[str, Any]) -> None:
         use = self.uses[number]
         frame = sys._getframe(1)
         use.globals = frame.f_globals
+        if use.site.gradient_loop:
+            if self.try_live is not None:
+                with contextlib.suppress(Exception):  # ours, and no business of the script's
+                    self.try_live(use, dict(names), frame.f_globals)
+            self._open.started[number] = time.perf_counter(), self._gradients()
+            return
         # What can't be copied (a tensor subclass with ideas of its own) is not kept, and the report says so.
         with contextlib.suppress(Exception):
             use.live_ins.append(self._copy({name: names[name] for name in use.site.live_ins if name in names}))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradwright.doctor.observed import Kept
 from gradwright.doctor.session.model import NotExamined, Specimen, TensorSpec
-from gradwright.ground.tensors import copy_with_layout, map_tensors, tensor_bytes, tensors_in
+from gradwright.ground.tensors import copy_with_layout, map_tensors, storage_of, tensor_bytes, tensors_in
 
 PER_SUBJECT = 8
 DEFAULT_BYTES = 1 << 30
@@ -114,6 +114,27 @@ class SpecimenStore:
 def copy(tensor: Tensor) -> Tensor:
     """A detached copy with layout and ``requires_grad`` as they were."""
     return copy_with_layout(tensor).requires_grad_(tensor.requires_grad)
+
+
+def copy_names(names: dict[str, Any]) -> dict[str, Any]:
+    """Variables with copies of the tensors among them and inside them; tensors that share memory still do."""
+    owners: dict[int, list[Tensor]] = {}
+    for tensor in {id(tensor): tensor for value in names.values() for tensor in tensors_in(value)}.values():
+        owners.setdefault(storage_of(tensor), []).append(tensor)
+    copies: dict[int, Tensor] = {}
+    with torch.no_grad():
+        for place, sharing in owners.items():
+            storage = sharing[0].untyped_storage().clone() if place and len(sharing) > 1 else None  # type: ignore[no-untyped-call]  # torch's own
+            for tensor in sharing:
+                mine = copy(tensor) if storage is None else _view_of(storage, tensor)
+                copies[id(tensor)] = mine
+        return {name: map_tensors(value, lambda tensor: copies[id(tensor)]) for name, value in names.items()}
+
+
+def _view_of(storage: torch.UntypedStorage, tensor: Tensor) -> Tensor:
+    fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    fresh.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return fresh.requires_grad_(tensor.requires_grad)
 
 
 def _is_opaque(arg: Any) -> bool:

@@ -16,12 +16,16 @@ from gradwright.checking.chance import signed
 from gradwright.checking.context import run_backward, run_forward
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
+from gradwright.doctor.probe.boundaries import undefined_gradients_of_function
 from gradwright.doctor.probe.collectives import talks_to_processes
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.expressions import expressions_of_function
 from gradwright.doctor.probe.flaws import flaw_facts
+from gradwright.doctor.probe.keeping import keeping_facts
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
+from gradwright.doctor.probe.unneeded import unneeded_facts
 from gradwright.doctor.probe.verdicts import verdict_facts
 from gradwright.doctor.session.facts import (
     Fact,
@@ -63,6 +67,11 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
         args = first.values
         yield from flaw_facts(use, tracked[0], args, describe(args), _used_outputs(tracked[0]), limits)
     yield from _costs(use, tracked[0], first, share, limits)
+    if use.subject.origin != "library":
+        yield from expressions_of_function(use, tracked[0], share, limits)
+        yield from undefined_gradients_of_function(use, tracked[0], limits)
+        yield from keeping_facts(use, tracked[0], limits)
+        yield from unneeded_facts(use, tracked, share, limits)
 
 
 def _lasting_effect(use: FunctionUse) -> str:

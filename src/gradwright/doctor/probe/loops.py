@@ -17,6 +17,7 @@ from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.places import text_of_file
+from gradwright.doctor.source.walking import SITES
 
 # Below this share of the watched time a loop is nobody's problem, and is not replayed.
 WORTH_REPLAYING = 0.02
@@ -24,8 +25,10 @@ WORTH_REPLAYING = 0.02
 
 def probe_loop(use: LoopUse, share: Callable[[float], float], limits: Limits) -> Iterator[Fact | NotExamined]:
     """Operations per line and the loop's shape, from a replay in a forked child."""
-    if not use.entries or share(use.seconds) < WORTH_REPLAYING or _trains(use):
+    if not use.entries or share(use.seconds) < WORTH_REPLAYING or trains(use):
         return
+    if use.live is not None:
+        return  # it was tried on its live graph
     name = f"the loop at {use.subject.location}"
     if not use.site.replayable:
         yield NotExamined(name, use.site.not_replayable_because)
@@ -40,7 +43,7 @@ def probe_loop(use: LoopUse, share: Callable[[float], float], limits: Limits) ->
         yield NotExamined(name, f"its replay failed: {done.why}")
 
 
-def _trains(use: LoopUse) -> bool:
+def trains(use: LoopUse) -> bool:
     """Whether gradients were taken inside, or batches are drawn from a loader: no loop over elements."""
     if use.gradients and not use.site.gradient_loop:
         return True
@@ -79,13 +82,17 @@ def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
 
 
 def compiled_loop(use: LoopUse) -> Any:
-    """The loop alone, as code whose lines and columns are those of the file."""
-    text = text_of_file(use.path)
-    tree = ast.parse(text)
-    wanted = use.subject.location.line
+    """The loop alone, as code whose lines and columns are those of the file; of a ``return``, what it returns."""
+    lines = text_of_file(use.path).split("\n")
+    at = use.subject.location
+    place = (at.line, len(lines[at.line - 1][: at.column - 1].encode()))
     node = next(
         node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.For, ast.While)) and node.lineno == wanted
-    )  # fmt: skip
-    return compile(ast.Module(body=[node], type_ignores=[]), use.path, "exec")
+        for node in ast.walk(ast.parse("\n".join(lines)))
+        if isinstance(node, SITES) and (node.lineno, node.col_offset) == place
+    )
+    alone: ast.stmt = node
+    if isinstance(node, ast.Return):
+        assert node.value is not None  # a comprehension stands in it
+        alone = ast.copy_location(ast.Expr(node.value), node)
+    return compile(ast.Module(body=[alone], type_ignores=[]), use.path, "exec")

@@ -61,7 +61,7 @@ class Trace:
 
 
 @functools.cache
-def _only_views(func: Any) -> bool:
+def only_views(func: Any) -> bool:
     """An operation that hands out a view of its input and moves no bytes."""
     returns = func._schema.returns
     return bool(returns) and all(item.alias_info is not None for item in returns) and not func._schema.is_mutable
@@ -89,7 +89,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
             counts = self._trace.instructions[key] = Counts(line=frame.f_lineno)
         counts.operations += 1
         produced = list(tensors_in(result))
-        if _only_views(func):
+        if only_views(func):
             counts.views += 1
         else:
             touched = [*tensors_in(args, 2), *produced]

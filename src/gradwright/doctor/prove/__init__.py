@@ -1,46 +1,58 @@
 """Candidate against original: a Proof comes out, or the smallest counterexample in words.
 
-The candidate's class alone is made, in a copy of the module's namespace; the rest of the script never runs again. What
-is claimed is **verified**: it held on the real inputs (cut to a size at which the original can be tried again and
-again) and on their neighbours, and no faulty twin of the candidate slipped through the same trials.
+Three doors (a Function, a plain function, a region of statements) into one engine. The changed code alone is made, in a
+copy of the module's namespace; the rest of the script never runs again. What is claimed is **verified**: it held on the
+real inputs (cut to a size at which the original can be tried again and again) and on their neighbours, and no faulty
+twin of the candidate slipped through the same trials. It is **proved** if, besides, the change comes with a certificate
+for all shapes, and outputs and gradients are equal as real formulas at several of them.
+
+What a candidate does at inf, NaN, between equal elements, or in a dtype that the run did not use may differ: then it is
+**unsafe**, and a sentence says where. Two arguments that were apart in the run are taken to be apart.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
-import time
-from collections.abc import Mapping, Sequence
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
-from gradwright.checking import judge_values
-from gradwright.doctor.prove.compiled import NotCompilableError, class_node, make_class
-from gradwright.doctor.prove.harness import Harness, OutOfTimeError, Specimen
-from gradwright.doctor.prove.mutants import mutants
-from gradwright.doctor.prove.specimens import (
-    VALUES,
-    cut,
-    describe,
-    is_real_tensor,
-    lengths,
-    longest_axis,
-    same_length,
-    tensors,
-    with_values,
+from gradwright.checking.chance import chance_held
+from gradwright.doctor.prove.attempt import Attempt, Proved
+from gradwright.doctor.prove.compare import Manner
+from gradwright.doctor.prove.compiled import (
+    NotCompilableError,
+    class_node,
+    function_node,
+    kernels_of,
+    make_class,
+    make_function,
+    no_tensors,
+    parsed,
+    room_of,
+    uncompiled,
+    with_kernels,
 )
-from gradwright.doctor.prove.timing import compare_speed
-from gradwright.doctor.prove.trial import Trial, bits, run
-from gradwright.doctor.session.model import Proof
+from gradwright.doctor.prove.harness import Harness
+from gradwright.doctor.prove.learning import OutOfTimeError
+from gradwright.doctor.prove.one_round import one_round
+from gradwright.doctor.prove.regions import find_region, fits, inputs, make_region, outputs, scales, without_graph
+from gradwright.doctor.prove.rightness import Rightness, chosen, compiled_where_dense, names_of, subject_of, wrong_value
+from gradwright.doctor.prove.trees import CannotCopyError
+from gradwright.doctor.prove.trial import Subject, wanted_of
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.entered import LoopUse
 
-__all__ = ["prove"]
+__all__ = ["Expect", "Proved", "prove", "prove_function", "prove_region"]
 
-FEWEST_MUTANTS = 10
-FEWEST_REJECTED = 5
-MUTANTS_OF_A_RESCALING = 14
+MUTANTS_OF_A_RESCALING = 24
 MOST_SPECIMENS = 8
+
+Expect = Literal["same", "kept", "right", "finite"]
+Specimen = tuple[tuple[object, ...], tuple[bool, ...]]
 
 
 def prove(
@@ -49,159 +61,192 @@ def prove(
     namespace: Mapping[str, object],
     specimens: Sequence[Specimen],
     *,
-    expect: Literal["same", "right"],
+    expect: Expect,
     deadline: float,
     seconds: float | None = None,
-) -> Proof | str:
-    """Try a proposal. Returns the Proof, or why there is none: the smallest counterexample, or what could not be done.
+) -> Proved | str:
+    """Try a change of a Function. Returns what is proved, or why nothing is: the smallest counterexample, say.
 
     ``namespace``: the globals of the original's module (not changed); ``specimens``: the arguments of real calls with
-    one bool each, whether its gradient was wanted; ``expect``: "same": outputs and gradients as the original's;
-    "right": outputs as the original's, gradients right by ``gradwright.checking``; ``deadline``: of
-    ``time.monotonic()``, after which there is no proof; ``seconds``: how long the changed phase of the original took
-    on the largest of the specimens, if that is known.
+    one bool each, whether its gradient was wanted; ``deadline``: of ``time.monotonic()``, after which there is no
+    proof; ``seconds``: how long the changed phase of the original took on the largest of the specimens, if known.
+    ``expect``: "same": outputs and gradients as the original's, faster or in less memory; "kept": the same, and not
+    much slower; "right": outputs as the original's, gradients right by ``gradwright.checking``; "finite": the same
+    where the original's gradients are finite, and finite where they are not.
 
-    Cost: about 60 calls of the original per specimen, on inputs of a few hundred elements, and as many of the candidate
-    and of each mutant that is hard to kill. Runs the user's code: call it where that does no harm (a forked child).
+    Cost: about 100 calls of the original per specimen, on inputs of a few hundred elements, and as many of the
+    candidate and of each mutant that is hard to kill. Runs the user's code: call it in a forked child.
     """
+
+    def attempt() -> Proved | str:
+        given = list(specimens[:MOST_SPECIMENS])
+        tree = parsed(proposal.new_text)
+        definition = class_node(tree, proposal.class_name, proposal.lines)
+        room = room_of(proposal, namespace)
+        rightness = Rightness(original, given, deadline)
+        names = names_of(original)
+
+        kernels = kernels_of(tree, proposal)
+        plain = uncompiled(room)
+
+        def made(twin: Any) -> Any:
+            """A class, in Python alone; its kernels stand before it."""
+            *before, own = twin.body if kernels else [twin]
+            return make_class(tree, own, proposal.path, original, with_kernels(before, proposal.path, plain))
+
+        def subject(twin: Any) -> Subject:
+            if twin is not code or not kernels:
+                return subject_of(made(twin))
+            return compiled_where_dense(made(twin), make_class(tree, definition, proposal.path, original, room))
+
+        code = ast.Module([*kernels, definition], []) if kernels else definition
+        # Of a rescaling only outputs are compared: the original's gradients are what is wrong.
+        manner = Manner(outputs_only=expect == "right", where_finite=expect == "finite")
+        engine = Attempt(
+            Harness(subject_of(original), names, deadline, manner, written_backward=True),
+            proposal,
+            code,
+            subject,
+            no_tensors(room),
+            phase=proposal.function if expect in ("same", "kept") else "",
+            expect=expect,
+        )
+        shortened = one_round(definition, "forward") if proposal.function == "backward" else None
+        if shortened is not None:
+            engine.prepared = subject_of(make_class(tree, shortened, proposal.path, original, room))
+        if expect == "right":
+            engine.limit = MUTANTS_OF_A_RESCALING
+            engine.also = lambda twin: rightness.reason_against(made(twin))
+            engine.also_rejects = lambda twin: rightness.rejects(made(twin))
+            engine.also_fine = lambda twin: rightness.right(made(twin))
+        return engine.run([(args, chosen(names(args), wanted)) for args, wanted in given], seconds)
+
+    return _tried(attempt)
+
+
+def prove_function(
+    proposal: Proposal,
+    function: types.FunctionType,
+    specimens: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]],
+    *,
+    deadline: float,
+    expect: Expect = "same",
+    seconds: float | None = None,
+) -> Proved | str:
+    """Try a change of a plain function or method. Returns what is proved, or why nothing is.
+
+    ``function`` as it ran: its globals and what it closes over are used, and not changed; ``specimens``: positional and
+    keyword arguments of real calls (of a method: with ``self``), whose tensors carry ``requires_grad`` as they had it.
+    The rest as in :func:`prove`; nothing is "right" here, as torch's own gradients are.
+    """
+
+    def attempt() -> Proved | str:
+        given = list(specimens[:MOST_SPECIMENS])
+        if not given:
+            return "there is no specimen to try it on"
+        if expect == "right":
+            return "the gradients of a plain function are torch's own: there is no formula of its to be mended"
+        args, kwargs = given[0]
+        alike = [one for one in given if len(one[0]) == len(args) and one[1].keys() == kwargs.keys()]
+        names = [*_names_of_arguments(function, len(args)), *kwargs]
+        tree = parsed(proposal.new_text)
+        definition = function_node(tree, proposal.function, proposal.lines)
+        room = room_of(proposal, function.__globals__)
+
+        def subject(callee: Callable[..., Any]) -> Subject:
+            def call(*values: Any) -> dict[str, Any]:
+                named = dict(zip(names[len(args) :], values[len(args) :], strict=True))
+                returned = callee(*values[: len(args)], **named)
+                if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
+                    raise NotImplementedError("what it returns runs later")
+                return {"the result": returned}
+
+            return call
+
+        engine = Attempt(
+            Harness(
+                subject(function),
+                lambda _: names,
+                deadline,
+                Manner(where_finite=expect == "finite"),
+                scales=scales([definition]),
+            ),
+            proposal,
+            definition,
+            lambda twin: subject(make_function(tree, twin, proposal.path, function, room)),
+            no_tensors(room),
+            expect=expect,
+        )
+        if expect == "finite":
+
+            def reason_against(twin: Any) -> str:
+                callee = subject(make_function(tree, twin, proposal.path, function, room))
+                return wrong_value(lambda *mine: callee(*mine)["the result"], names, engine.harness.small, deadline)
+
+            engine.also = reason_against
+            engine.also_rejects = lambda twin: bool(reason_against(twin))
+        values = [(*positional, *(named[key] for key in kwargs)) for positional, named in alike]
+        return engine.run([(one, wanted_of(names, one)) for one in values], seconds)
+
+    return _tried(attempt)
+
+
+def prove_region(proposal: Proposal, use: LoopUse, text: str, *, deadline: float) -> Proved | str:
+    """Try a change of statements, a loop say, on what these were entered with. Returns what is proved, or why not.
+
+    ``text`` is the old text of the file; the statements on the lines ``proposal.replaced`` of it are compared with
+    those on ``proposal.region`` of the new text: the names they bind that are read later, what they write into, what
+    they return. Statements above them that only make sizes and fresh buffers run in every trial (``prologue``).
+    ``use.live_ins``: the variables of real entries, whose tensors carry ``requires_grad``; globals that hold data are
+    taken as variables too. The rest as in :func:`prove`.
+    """
+
+    def attempt() -> Proved | str:
+        if not use.live_ins:
+            return "nothing was kept of what it was entered with"
+        alike = [entry for entry in use.live_ins[:MOST_SPECIMENS] if entry.keys() == use.live_ins[0].keys()]
+        new = find_region(proposal.new_text, proposal.region)
+        old = find_region(text, proposal.replaced)
+        given = inputs(old, use.live_ins[0], use.globals)
+        old, new = old.with_prologue(given), new.with_prologue(given)
+        names = list(inputs(old, use.live_ins[0], use.globals))
+        leaves = outputs(old)
+        room = room_of(proposal, use.globals)
+        path = proposal.path
+        original = make_region(old, names, leaves, path, room)
+        engine = Attempt(
+            Harness(
+                original,
+                lambda _: names,
+                deadline,
+                grad=not without_graph(old),
+                scales=scales(old.statements),
+                fits=fits(old, names, path, room),
+            ),
+            proposal,
+            ast.Module(new.body, []),
+            lambda twin: make_region(new.with_body(twin.body), names, leaves, path, room),
+            no_tensors(room),
+            phase="forward",
+        )
+        entries = [inputs(old, entry, use.globals) for entry in alike]
+        specimens = [(tuple(entry.values()), wanted_of(names, list(entry.values()))) for entry in entries]
+        return engine.run(specimens, use.seconds / max(1, use.entries) or None)
+
+    return _tried(attempt)
+
+
+def _names_of_arguments(function: types.FunctionType, count: int) -> list[str]:
+    code = function.__code__
+    names = list(code.co_varnames[: code.co_argcount])[:count]
+    return names + [f"argument {index}" for index in range(len(names), count)]
+
+
+def _tried(attempt: Callable[[], Proved | str]) -> Proved | str:
     try:
-        return _Attempt(proposal, original, namespace, specimens, expect, deadline).proof(seconds)
+        with chance_held():
+            return attempt()
     except OutOfTimeError:
         return "no time was left to try it on everything"
-    except NotCompilableError as error:
+    except (NotCompilableError, CannotCopyError) as error:
         return str(error)
-
-
-class _Attempt:
-    def __init__(
-        self,
-        proposal: Proposal,
-        original: type[torch.autograd.Function],
-        namespace: Mapping[str, object],
-        specimens: Sequence[Specimen],
-        expect: Literal["same", "right"],
-        deadline: float,
-    ) -> None:
-        self._proposal = proposal
-        self._original = original
-        self._namespace = namespace
-        self._specimens = list(specimens[:MOST_SPECIMENS])
-        self._expect = expect
-        self._deadline = deadline
-        self._excused: frozenset[int] = frozenset()
-        self._tree = ast.parse(proposal.new_text.removeprefix("\ufeff"))
-        self._definition = class_node(self._tree, proposal.class_name, proposal.lines)
-
-    def proof(self, seconds: float | None) -> Proof | str:
-        # Of a rescaling only outputs are compared: the original's gradients are what is wrong.
-        harness = Harness(self._original, self._deadline, outputs_only=self._expect == "right")
-        if reason := harness.learn(self._specimens):
-            return reason
-        candidate = self._make(self._definition)
-        difference, trial = harness.first_difference(candidate)
-        if trial is not None:
-            return f"{trial}: {difference.told}"
-        judged = [*self._specimens, *((with_values(args, VALUES[0][1]), wanted) for args, wanted in self._small)]
-        if self._expect == "right":
-            self._excused = self._untouched(candidate)
-            if wrong := self._judge(candidate, judged):
-                return wrong
-            if not self._wrong_before(judged) - self._excused:
-                return "it mends nothing: every gradient that was wrong is as it was"
-        rejected = self._reject_mutants(harness, candidate)
-        if isinstance(rejected, str):
-            return rejected
-        args, wanted = max(self._specimens, key=lambda one: sum(tensor.numel() for tensor in tensors(one[0])))
-        timing = compare_speed(
-            self._original,
-            candidate,
-            args,
-            wanted,
-            phase=self._proposal.function if self._expect == "same" else "",
-            seconds=seconds,
-            deadline=self._deadline,
-        )
-        if timing and self._expect == "same" and timing.after >= timing.before:
-            return f"{timing.on}: it is no faster: {timing.after:.3g} s, before {timing.before:.3g} s"
-        return Proof(
-            verdict="verified",
-            on=harness.tried(),
-            worst_error=difference.error,
-            tolerance=difference.tolerance,
-            mutants_rejected=rejected,
-            before_seconds=timing.before if timing else None,
-            after_seconds=timing.after if timing else None,
-        )
-
-    def _make(self, definition: ast.ClassDef) -> Any:
-        return make_class(self._tree, definition, self._proposal.path, self._original, self._namespace)
-
-    def _untouched(self, candidate: Any) -> frozenset[int]:
-        """Inputs whose gradient the candidate leaves as the original has it: another finding's matter, if wrong."""
-        same: set[int] = set()
-        changed: set[int] = set()
-        for args, wanted in self._small:
-            trial = Trial(with_values(args, VALUES[0][1]), wanted)
-            before, after = run(self._original, trial), run(candidate, trial)
-            inputs = [index for index, want in enumerate(wanted) if want and isinstance(args[index], torch.Tensor)]
-            for index, old, new in zip(inputs, before.gradients, after.gradients, strict=False):
-                equal = (old is None) == (new is None) and (old is None or bits(old) == bits(new))
-                (same if equal else changed).add(index)
-        return frozenset(same - changed)
-
-    def _wrong_before(self, specimens: Sequence[Specimen]) -> frozenset[int]:
-        """Inputs whose gradient the original has wrong."""
-        return frozenset(
-            verdict.index
-            for args, wanted in specimens
-            for verdict in judge_values(self._original, args, wanted, deadline=self._deadline)
-            if verdict.verdict == "wrong"
-        )
-
-    def _judge(self, candidate: Any, specimens: Sequence[Specimen]) -> str:
-        """The first wanted gradient that is not right, in words; "" if there is none."""
-        for args, wanted in specimens:
-            for verdict in judge_values(candidate, args, wanted, deadline=self._deadline):
-                if verdict.verdict == "right":
-                    continue
-                if verdict.index not in self._excused or verdict.index not in self._untouched(candidate):
-                    if time.monotonic() > self._deadline:
-                        raise OutOfTimeError
-                    values = f"returned {verdict.returned}, expected {verdict.expected} at {list(verdict.at)}"
-                    told = verdict.reason if verdict.verdict == "unknown" else values
-                    return f"{describe(args)}: the gradient of input {verdict.index} is {verdict.verdict}: {told}"
-        return ""
-
-    def _reject_mutants(self, harness: Harness, candidate: Any) -> int | str:
-        """How many mutants the trials reject. A string: why that is not enough."""
-        limit = MUTANTS_OF_A_RESCALING if self._expect == "right" else 40
-        generated = rejected = 0
-        for mutant in mutants(self._definition, self._proposal.changed, limit):
-            try:
-                twin = self._make(mutant.definition)
-            except NotCompilableError:
-                continue
-            generated += 1
-            if self._rejects(harness, twin):
-                rejected += 1
-            elif not harness.equivalent(candidate, twin):
-                return f"the trials can't tell it from a faulty twin ({mutant.what})"
-        if generated < FEWEST_MUTANTS or rejected < FEWEST_REJECTED:
-            return f"the trials reject {rejected} of {generated} faulty twins: too few to rely on them"
-        return rejected
-
-    def _rejects(self, harness: Harness, twin: Any) -> bool:
-        if harness.first_difference(twin)[1] is not None:
-            return True
-        return self._expect == "right" and bool(self._judge(twin, self._small))
-
-    @functools.cached_property
-    def _small(self) -> list[Specimen]:
-        """The specimens cut, every real input wanted if the original bears that: no gradient is left unseen."""
-        result = []
-        for args, wanted in self._specimens:
-            small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
-            every = tuple(is_real_tensor(value) for value in args)
-            bears = not run(self._original, Trial(small, every)).raised
-            result.append((small, every if bears else wanted))
-        return result

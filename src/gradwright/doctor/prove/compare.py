@@ -6,124 +6,262 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from gradwright.doctor.prove.trial import Outcome
+from gradwright.doctor.prove.trees import is_real_tensor, tensors
+from gradwright.doctor.prove.trial import AFTERWARDS, Outcome, Trial
 
 # Times the rounding of one operation that every entry may differ by, relative to itself and to the largest entry.
 OF_ITSELF = 16.0
 OF_THE_LARGEST = 64.0
+HALF = 1e-4  # the rounding of bfloat16 and float16 is above: their sums may be rounded or kept in float32
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference, relative to the largest entry, and the tolerance for it; ``told`` if it is too large."""
+    """The largest difference, relative to the largest entry, and the tolerance for it; ``told`` if it is too large.
+
+    ``what`` differs: it is ``before`` in the original, ``after`` in the candidate.
+    """
 
     error: float = 0.0
     tolerance: float = 0.0
     told: str = ""
+    what: str = ""
+    before: str = ""
+    after: str = ""
 
 
-def compare(original: Outcome, reference: Outcome, candidate: Outcome, *, outputs_only: bool = False) -> Difference:
+@dataclass(frozen=True)
+class Manner:
+    """How outcomes are compared. ``outputs_only``: the original's gradients are no measure; ``where_finite``: neither
+    are those of its gradients that are NaN or infinite. ``slack``: times the rounding error that is allowed."""
+
+    outputs_only: bool = False
+    where_finite: bool = False
+    slack: float = 1.0
+
+
+def compare(
+    original: Outcome, reference: Outcome, candidate: Outcome, trial: Trial, manner: Manner = Manner()
+) -> Difference:
     """``reference`` is the original's outcome in float64 (or that of ``original`` again, where it raised there)."""
-    if candidate.raised:
-        return Difference(told=f"it raised {candidate.raised}; the original does not")
-    if candidate.changed - original.changed:
-        return Difference(told=f"it changed {', '.join(sorted(candidate.changed - original.changed))} in place")
-    if candidate.shares_memory - original.shares_memory:
-        return Difference(told="its output shares memory with an input; the original's does not")
+    if told := _unlike(original, candidate):
+        return told
+    eps = max([torch.finfo(t.dtype).eps for t in tensors(trial.args) if is_real_tensor(t)], default=0.0)
     worst = Difference()
-    for what, mine, exact, theirs in (
-        ("output", original.outputs, reference.outputs, candidate.outputs),
+    for name, mine in original.outputs.items():
+        if name not in candidate.outputs:
+            return Difference(told=f"it leaves no {name}")
+        theirs = candidate.outputs[name]
+        if not trial.strict and _is_number(mine) and _all_equal(theirs, mine):
+            continue  # a sum over nothing: 0 here, a tensor in other trials
+        worst = _worse(worst, name, compare_values(mine, reference.outputs.get(name, mine), theirs, eps, manner.slack))
+        if worst.told:
+            return worst
+    if manner.outputs_only or (trial.special and _lost(original, trial)):
+        return worst
+    for what, before, exact, after in (
         ("gradient", original.gradients, reference.gradients, candidate.gradients),
         ("second-order gradient", original.second, reference.second, candidate.second),
     ):
-        if mine is None or (outputs_only and what != "output"):
+        if before is None:
             continue
-        if theirs is None or len(mine) != len(theirs):
-            return Difference(told=f"it has another number of {what}s")
-        for index, value in enumerate(mine):
-            if value is None and what == "second-order gradient":
-                continue  # the original has none here (it went through .item(), say); more is no fault
-            aside = exact[index] if exact is not None and len(exact) == len(mine) else value
-            difference = compare_values(value, aside, theirs[index])
-            if difference.told:
-                return Difference(told=f"{what} {index}: {difference.told}")
-            if difference.error > worst.error:
-                worst = difference
+        found = _gradients(what, before, exact or {}, after or {}, manner)
+        if found.told:
+            return found
+        worst = max(worst, found, key=lambda one: one.error)
     return worst
 
 
-def compare_values(original: Any, reference: Any, candidate: Any) -> Difference:
-    if not isinstance(original, torch.Tensor) or not isinstance(candidate, torch.Tensor):
-        same = candidate is original or (type(candidate) is type(original) and bool(candidate == original))
-        return Difference() if same else Difference(told=f"returned {_short(candidate)}, expected {_short(original)}")
+def _lost(original: Outcome, trial: Trial) -> bool:
+    """Whether gradients are worth nothing: NaN came in and is in an output, or no finite number is in any."""
+    outputs = [value for value in original.outputs.values() if is_real_tensor(value) and value.numel()]
+    if trial.label == "NaN":
+        return any(bool(value.isnan().any()) for value in outputs)
+    return trial.label.endswith("inf") and not any(bool(value.isfinite().any()) for value in outputs)
+
+
+def _unlike(original: Outcome, candidate: Outcome) -> Difference | None:
+    """What else a caller could notice: exceptions, in-place changes, shared memory, random numbers."""
+    if candidate.raised:
+        raised = candidate.raised
+        return Difference(told=f"it raised {raised}; the original does not", after=f"raises {raised}")
+    if extra := sorted(candidate.changed - original.changed):
+        return Difference(told=f"it changed {', '.join(extra)} in place")
+    if missing := sorted(original.changed - candidate.changed):
+        return Difference(told=f"it left {', '.join(missing)} as before; the original changes it in place")
+    if pairs := sorted(candidate.shares - original.shares):
+        one, other = pairs[0]
+        return Difference(told=f"{one} shares memory with {other}; the original's does not")
+    if pairs := sorted(original.same - candidate.shares):
+        one, other = pairs[0]  # of a part (a row) it makes no difference, unless somebody writes to it later
+        return Difference(told=f"{one} no longer shares memory with {other}")
+    if candidate.chance != original.chance:
+        return Difference(told="it draws random numbers in another way")
+    return None
+
+
+def _gradients(
+    what: str,
+    before: dict[str, Tensor | None],
+    exact: dict[str, Tensor | None],
+    after: dict[str, Tensor | None],
+    manner: Manner,
+) -> Difference:
+    worst = Difference()
+    for name in {**before, **after}:
+        mine, theirs = before.get(name), after.get(name)
+        if mine is None and (theirs is None or what != "gradient" or not theirs.any()):
+            continue  # nothing depends on it here (or it went through .item()): zeros, or more, are no fault
+        label = f"the {what} of {name}"
+        if mine is not None and theirs is not None and manner.where_finite and mine.shape == theirs.shape:
+            mine = torch.where(mine.isfinite(), mine, theirs)
+        worst = _worse(worst, label, compare_values(mine, exact.get(name, mine), theirs, slack=manner.slack))
+        if worst.told:
+            return worst
+    return worst
+
+
+def _worse(worst: Difference, name: str, found: Difference) -> Difference:
+    name = name.removesuffix(AFTERWARDS)
+    if found.told:
+        return Difference(found.error, found.tolerance, f"{name}: {found.told}", name, found.before, found.after)
+    return found if found.error > worst.error else worst
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _all_equal(value: Any, number: float) -> bool:
+    if isinstance(value, Tensor):
+        return bool((value == number).all())
+    return _is_number(value) and value == number
+
+
+def compare_values(original: Any, reference: Any, candidate: Any, eps: float = 0.0, slack: float = 1.0) -> Difference:
+    """``eps``: the rounding that Python's own floats may have, as they may have been numbers of a tensor.
+
+    ``slack``: times the rounding error of its dtype that is allowed.
+    """
+    if isinstance(original, float) and type(candidate) is type(original):
+        mine, theirs = (torch.tensor(value, dtype=torch.float64) for value in (original, candidate))
+        exact = torch.tensor(reference, dtype=torch.float64) if isinstance(reference, float) else mine
+        return _numbers(mine, exact, theirs, slack * max(eps, torch.finfo(torch.float64).eps))
+    if not isinstance(original, Tensor) or not isinstance(candidate, Tensor):
+        if type(candidate) is type(original) and _same_thing(original, candidate):
+            return Difference()
+        return _differ("", _short(original), _short(candidate))
     if original.shape != candidate.shape:
-        return Difference(told=f"returned shape {list(candidate.shape)}, expected {list(original.shape)}")
+        return _differ("shape ", str(list(original.shape)), str(list(candidate.shape)))
     if original.dtype != candidate.dtype:
-        return Difference(told=f"returned {candidate.dtype}, expected {original.dtype}")
-    if original.is_complex():
-        parts = [
-            torch.view_as_real(one.to(torch.complex128).resolve_conj()) for one in (original, reference, candidate)
-        ]
-        return _numbers(parts[0], parts[1], parts[2], torch.finfo(original.dtype).eps)
-    eps = torch.finfo(original.dtype).eps if original.is_floating_point() else 0.0
-    if not isinstance(reference, torch.Tensor) or reference.shape != original.shape:
+        return _differ("", str(original.dtype), str(candidate.dtype))
+    if original.layout is not torch.strided or candidate.layout is not torch.strided:
+        original, candidate = original.to_dense(), candidate.to_dense()
+    if not isinstance(reference, Tensor) or reference.shape != original.shape:
         reference = original
-    return _numbers(original.double(), reference.double(), candidate.double(), eps)
+    if original.is_complex():
+        wide = (one.to(torch.complex128).resolve_conj() for one in (original, reference, candidate))
+        parts = [torch.view_as_real(one) for one in wide]
+        return _numbers(parts[0], parts[1], parts[2], slack * torch.finfo(original.dtype).eps)
+    own = torch.finfo(original.dtype).eps if original.is_floating_point() else 0.0
+    own = slack * (max(own, eps) if own and eps > HALF else own)
+    return _numbers(original.double(), reference.to_dense().double(), candidate.double(), own)
 
 
-def _numbers(original: torch.Tensor, reference: torch.Tensor, candidate: torch.Tensor, eps: float) -> Difference:
+def _same_thing(original: Any, candidate: Any) -> bool:
+    if original is candidate:
+        return True
+    try:
+        return bool(original == candidate)
+    except Exception:  # an array of NumPy's, or whatever a class does when it is compared
+        return bool(getattr(original, "tobytes", object)() == getattr(candidate, "tobytes", object)())
+
+
+def _differ(kind: str, before: str, after: str) -> Difference:
+    return Difference(told=f"returned {kind}{after}, expected {before}", before=kind + before, after=kind + after)
+
+
+def _numbers(original: Tensor, reference: Tensor, candidate: Tensor, eps: float) -> Difference:
     if original.numel() == 0:
         return Difference()
     finite = original.isfinite()
     same_elsewhere = (candidate == original) | (candidate.isnan() & original.isnan())
+    # Where the original overflows and float64 does not, the candidate may be nearer to what is right.
+    same_elsewhere |= reference.isfinite() & (candidate - reference).abs().le(OF_THE_LARGEST * eps * reference.abs())
     other = torch.where(finite, ~candidate.isfinite(), ~same_elsewhere)
     if bool(other.any()):
-        return Difference(told=_at(other.nonzero()[0].tolist(), original, candidate))
+        return _at(other.nonzero()[0].tolist(), original, candidate)
     exact = torch.where(finite & reference.isfinite(), reference, original)
-    rounding = torch.where(finite, (original - exact).abs(), torch.zeros_like(original))
-    apart = torch.where(finite, (candidate - exact).abs(), torch.zeros_like(original))
-    size = torch.where(finite, exact.abs(), torch.zeros_like(original))
+    zero = torch.zeros_like(original)
+    rounding = torch.where(finite, (original - exact).abs(), zero)
+    apart = torch.where(finite, (candidate - exact).abs(), zero)
+    size = torch.where(finite, exact.abs(), zero)
     largest = float(size.max())
     of_all = OF_THE_LARGEST * eps * largest + 4 * float(rounding.max())
     allowed = torch.maximum(OF_ITSELF * eps * size + 4 * rounding, torch.full_like(size, of_all))
     excess = apart - allowed
     scale = largest or 1.0
+    error, tolerance = float(apart.max()) / scale, of_all / scale
     if bool((excess > 0).any()):
-        place = _place(int(excess.argmax()), excess.shape)
-        return Difference(float(apart.max()) / scale, of_all / scale, _at(place, original, candidate))
-    return Difference(float(apart.max()) / scale, of_all / scale)
-
-
-def equal(original: Outcome, one: Outcome, other: Outcome) -> bool:
-    """The same numbers, bit by bit, but for the sign of zero and of NaN, wherever the original has a number."""
-    if one.raised != other.raised or one.changed != other.changed:
-        return False
-    second = original.second or ()
-    if second and (len(one.second or ()) != len(second) or len(other.second or ()) != len(second)):
-        return False
-    asked = [index for index, value in enumerate(second) if value is not None]
-    mine = [*one.outputs, *one.gradients, *((one.second or [])[index] for index in asked)]
-    theirs = [*other.outputs, *other.gradients, *((other.second or [])[index] for index in asked)]
-    return len(mine) == len(theirs) and all(_same(a, b) for a, b in zip(mine, theirs, strict=True))
-
-
-def _same(one: Any, other: Any) -> bool:
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return one is other or (type(one) is type(other) and bool(one == other))
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+        told = _at(_place(int(excess.argmax()), excess.shape), original, candidate)
+        return Difference(error, tolerance, told.told, "", told.before, told.after)
+    return Difference(error, tolerance)
 
 
 def _place(index: int, shape: torch.Size) -> list[int]:
     return [int(one) for one in torch.unravel_index(torch.tensor(index, device="cpu"), shape)]
 
 
-def _at(place: list[int], original: torch.Tensor, candidate: torch.Tensor) -> str:
-    returned, expected = candidate[tuple(place)].item(), original[tuple(place)].item()
-    return f"at {place} returned {returned:.6g}, expected {expected:.6g}"
+def _at(place: list[int], original: Tensor, candidate: Tensor) -> Difference:
+    before, after = (f"{one[tuple(place)].item():.6g}" for one in (original, candidate))
+    return Difference(told=f"at {place} returned {after}, expected {before}", before=before, after=after)
 
 
 def _short(value: Any) -> str:
-    return f"a tensor {list(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)[:60]
+    return f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value)[:60]
+
+
+# --- bit by bit ------------------------------------------------------------------------------------------------------
+
+
+def equal(original: Outcome, one: Outcome, other: Outcome) -> bool:
+    """The same numbers, bit by bit, but for the sign of zero and of NaN, wherever the original has a number."""
+    if (one.raised, one.changed, one.chance, one.shares) != (other.raised, other.changed, other.chance, other.shares):
+        return False
+    second = {name for name, value in (original.second or {}).items() if value is not None}
+    if second and bool(one.second) != bool(other.second):
+        return False
+    pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
+    mine, theirs = one.second or {}, other.second or {}
+    pairs.append(({n: mine.get(n) for n in second}, {n: theirs.get(n) for n in second}))
+    return all(a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a) for a, b in pairs)
+
+
+def alike(original: Outcome, one: Outcome, other: Outcome) -> bool:
+    """The same numbers but for 1e-11, wherever the original has a number: what is 0 but for rounding (the gradient that
+    goes through the maximum of a softmax) has no size that differences could be measured by."""
+    if (one.raised, one.changed, one.chance, one.shares) != (other.raised, other.changed, other.chance, other.shares):
+        return False
+    pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
+    second = [name for name, value in (original.second or {}).items() if value is not None]
+    mine, theirs = one.second or {}, other.second or {}
+    pairs.append(({name: mine.get(name) for name in second}, {name: theirs.get(name) for name in second}))
+    return all(a.keys() == b.keys() and all(_near(a[name], b[name]) for name in a) for a, b in pairs)
+
+
+def _near(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or not one.is_floating_point():
+        return _same(one, other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.allclose(one, other, rtol=1e-11, atol=1e-11, equal_nan=True)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return type(one) is type(other) and (_same_thing(one, other) or (one != one and other != other))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())

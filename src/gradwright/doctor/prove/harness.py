@@ -1,156 +1,115 @@
-"""Every trial of one proof, what the original does in each, and whether a candidate does the same."""
+"""A candidate and its faulty twins on every trial of a proof."""
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
-import torch
+from gradwright.doctor.prove.compare import Difference, Manner, alike, compare, equal
+from gradwright.doctor.prove.learning import Known, Learner
+from gradwright.doctor.prove.neighbours import EQUAL_ELEMENTS, EXPANDED, single_values
+from gradwright.doctor.prove.trees import rebuilt
+from gradwright.doctor.prove.trial import Outcome, Subject, Trial
 
-from gradwright.doctor.prove.compare import Difference, compare, equal
-from gradwright.doctor.prove.specimens import (
-    VALUES,
-    Args,
-    cut,
-    describe,
-    is_real_tensor,
-    lengths,
-    longest_axis,
-    not_square,
-    other_dtypes,
-    other_layouts,
-    other_lengths,
-    same_length,
-    tensors,
-    with_values,
-)
-from gradwright.doctor.prove.trial import CotangentKind, Outcome, Trial, run
-
-Specimen = tuple[tuple[object, ...], tuple[bool, ...]]
-
-COTANGENTS: tuple[CotangentKind, ...] = ("expanded", "transposed", "0, inf and NaN")
-MOST_MASKS = 8
-UNCUT_ELEMENTS = 4096  # inputs up to this size are tried as they are, where the original refuses smaller ones
+ROUNDING = Manner(slack=1e5)  # times that of float64: 1e-9 of the largest number
 
 
-class OutOfTimeError(Exception):
-    """The deadline passed before the proof was whole."""
+@dataclass(frozen=True)
+class Verdict:
+    """``first``: the first ordinary trial in which a candidate does something else, and the difference there;
+
+    ``worst``: the largest difference where it does the same; ``special``: what differs at special inputs only.
+    """
+
+    worst: Difference
+    first: tuple[Trial, Difference] | None = None
+    special: tuple[tuple[Trial, Difference], ...] = ()
 
 
 @dataclass
-class Known:
-    """What the original did in one trial; ``reference`` is the same in float64."""
+class Harness(Learner):
+    """What is learnt of the original, put to use."""
 
-    trial: Trial
-    original: Outcome
-    reference: Outcome
-
-
-@dataclass
-class Harness:
-    """The original on every trial in which it does not raise. ``outputs_only``: its gradients are no measure."""
-
-    original: Any
-    deadline: float
-    outputs_only: bool = False
-    known: list[Known] = field(default_factory=list)
-    neighbourhoods: set[tuple[str, tuple[bool, ...]]] = field(default_factory=set)
-
-    def learn(self, specimens: Sequence[Specimen]) -> str:
-        """Run the original. Returns why nothing can be said, "" if something can. Raises: OutOfTimeError."""
-        for position, (args, wanted) in enumerate(specimens):
-            wanted = tuple(want and is_real_tensor(value) for want, value in zip(wanted, args, strict=True))
-            usual = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
-            first = self.learn_one(Trial(usual, wanted))
-            if first.raised and sum(tensor.numel() for tensor in tensors(args)) <= UNCUT_ELEMENTS:
-                usual = args
-                first = self.learn_one(Trial(usual, wanted))
-            if first.raised:
-                return f"the original raises on specimen {position}, cut to {describe(usual)}: {first.raised}"
-            for trial in self._trials(args, usual, wanted):
-                self.learn_one(trial)
-        return "" if self.known else "there is no specimen to try it on"
-
-    def learn_one(self, trial: Trial) -> Outcome:
-        if time.monotonic() > self.deadline:
-            raise OutOfTimeError
-        original = run(self.original, trial)
-        if original.raised:
-            return original
-        reference = original
-        if any(is_real_tensor(value) and value.dtype is not torch.float64 for value in trial.args):
-            reference = run(self.original, trial, double=True, cotangents=original.cotangents)
-        self.known.append(Known(trial, original, original if reference.raised else reference))
-        return original
-
-    def _trials(self, args: Args, usual: Args, wanted: tuple[bool, ...]) -> Iterator[Trial]:
-        base = self._base(usual, args, wanted)
-        signature = (describe(base), wanted)
-        if signature in self.neighbourhoods:
-            return
-        self.neighbourhoods.add(signature)
-        for label, make in VALUES:
-            yield Trial(with_values(base, make), wanted, label)
-        normal = with_values(base, VALUES[0][1])
-        for neighbour in (*other_layouts(normal), *other_dtypes(normal)):
-            yield Trial(neighbour.args, wanted, neighbour.label)
-        for kind in COTANGENTS:
-            yield Trial(normal, wanted, cotangent=kind)
-        for mask in _masks(normal, wanted):
-            yield Trial(normal, mask, "wanted " + "".join("01"[one] for one in mask))
-        for shape in other_lengths(args):
-            yield Trial(shape.args, wanted, shape.label)
-        for values in () if self.outputs_only else (normal, with_values(base, VALUES[1][1])):
-            yield Trial(values, wanted, twice=True)
-
-    def _base(self, usual: Args, args: Args, wanted: tuple[bool, ...]) -> Args:
-        """Inputs whose axes have different lengths, if the original takes them."""
-        for candidate in not_square(args):
-            trial = Trial(with_values(candidate, VALUES[0][1]), wanted)
-            if not run(self.original, trial).raised:
-                return candidate
-        return usual
-
-    # --- a candidate -------------------------------------------------------------------------------------------------
-
-    def first_difference(self, candidate: Any) -> tuple[Difference, Trial | None]:
-        """The first trial in which the candidate does something else (None: none), and the largest difference."""
-        worst = Difference()
+    def judge(self, candidate: Subject) -> Verdict:
+        """A candidate on every trial. Those in which it differs at special inputs are left out of what follows."""
+        worst, special = Difference(), []
         for known in self.known:
-            if time.monotonic() > self.deadline:
-                raise OutOfTimeError
-            difference = compare(
-                known.original, known.reference, self._run(candidate, known), outputs_only=self.outputs_only
-            )
-            if difference.told:
-                return difference, known.trial
-            if difference.error > worst.error:
-                worst = difference
-        return worst, None
+            known.mine = self._run(candidate, known.trial, known)
+            found = self.compare(known, known.mine)
+            refused = known.trial.loud and known.mine.raised
+            if found.told and not known.trial.special and not refused and not self._by_equal_elements(known):
+                return Verdict(worst, (known.trial, found))
+            if found.told:
+                known.excused = True
+                special.append((known.trial, found))
+            elif found.error > worst.error and not known.trial.special:
+                worst = found
+        return Verdict(worst, None, tuple(special))
 
-    def equivalent(self, one: Any, other: Any) -> bool:
-        """Whether two candidates give the same numbers in every trial, bit by bit, wherever the original has one."""
+    def _by_equal_elements(self, known: Known) -> bool:
+        """Whether an expanded tensor makes a difference by its values, which are equal, and not by its layout."""
+        if known.trial.label != EXPANDED:
+            return False
+        dense = rebuilt(known.trial.args, lambda _, tensor: tensor.contiguous())
+        known.trial = replace(known.trial, args=dense, special=EQUAL_ELEMENTS)
+        known.original, known.reference = self._run(self.original, known.trial, known), None
+        return bool(self.compare(known, self._run(self.candidate, known.trial, known)).told)
+
+    def rejects(self, twin: Subject) -> bool:
+        """Whether a trial tells a faulty twin of the candidate from the original, where the candidate is the same."""
+        for known in sorted(self.known, key=lambda one: -one.kills):
+            if known.excused:
+                continue
+            outcome = self._run(twin, known.trial, known)
+            spoilt = self.manner.where_finite and _spoils(known.mine, outcome)
+            if spoilt or self.compare(known, outcome).told:
+                known.kills += 1
+                return True
+        return False
+
+    def equivalent(self, twin: Subject) -> bool:
+        """Whether a twin is the candidate in other words, where the candidate is the same as the original.
+
+        Bit by bit in every trial; or else, in float64, but for the rounding of another order of the same operations.
+        """
         for known in self.known:
-            if time.monotonic() > self.deadline:
-                raise OutOfTimeError
-            if not equal(known.original, self._run(one, known), self._run(other, known)):
+            assert known.mine is not None
+            if known.excused or equal(known.original, known.mine, self._run(twin, known.trial, known)):
+                continue
+            if known.wide is None:
+                known.wide = self._run(self.candidate, known.trial, known, double=True)
+            other = self._run(twin, known.trial, known, double=True)
+            trial = replace(known.trial, strict=True)
+            told = known.wide.raised or compare(known.wide, known.wide, other, trial, ROUNDING).told
+            if told and not alike(known.original, known.wide, other):
                 return False
         return True
 
-    def _run(self, candidate: Any, known: Known) -> Outcome:
-        return run(candidate, known.trial, cotangents=known.original.cotangents)
+    def blind(self) -> bool:
+        """Whether the original has no finite gradient in any trial: then it is no measure of one."""
+        gradients = [one for known in self.known for one in known.original.gradients.values() if one is not None]
+        return bool(gradients) and not any(bool(one.isfinite().any()) for one in gradients if one.numel())
+
+    def culprit(self, candidate: Subject, trial: Trial, found: Difference) -> tuple[str, Difference]:
+        """What is special about the inputs of a trial, of one tensor if that alone makes the difference."""
+        for neighbour in single_values(trial.args, self.names(trial.args), trial.label):
+            alone = Trial(neighbour.args, trial.wanted, special=neighbour.special, inner=trial.inner)
+            original = self._run(self.original, alone)
+            if original.raised:
+                continue
+            known = Known(alone, original)
+            difference = self.compare(known, self._run(candidate, alone, known))
+            if difference.told:
+                return neighbour.special, difference
+        return trial.special, found
 
     def tried(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(str(known.trial) for known in self.known))
+        return tuple(dict.fromkeys(str(known.trial) for known in self.known if not known.excused))
 
 
-def _masks(args: Args, wanted: tuple[bool, ...]) -> list[tuple[bool, ...]]:
-    """Which inputs want a gradient: all, each alone, then the other ways, ``MOST_MASKS`` at most."""
-    real = [index for index, value in enumerate(args) if is_real_tensor(value)]
-    sets = [tuple(real), *((index,) for index in real)]
-    sets += [chosen for size in range(2, len(real)) for chosen in itertools.combinations(real, size)]
-    masks = [tuple(index in chosen for index in range(len(args))) for chosen in dict.fromkeys(sets) if chosen]
-    return [mask for mask in masks if mask != wanted][:MOST_MASKS]
+def _spoils(mine: Outcome | None, twin: Outcome) -> bool:
+    """Whether a gradient that the candidate makes finite is not finite in a twin."""
+    pairs = [(value, twin.gradients.get(name)) for name, value in mine.gradients.items()] if mine else []
+    return any(
+        one is not None and other is not None and one.isfinite().all() and not other.isfinite().all()
+        for one, other in pairs
+    )

@@ -1,26 +1,26 @@
-"""Real inputs made small, and their neighbours: other lengths, layouts, dtypes and awkward values."""
+"""Real inputs made small: cut so that what belonged together still does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from gradwright.doctor.prove.copies import own_copies
+from gradwright.doctor.prove.trees import is_real_tensor, rebuilt, tensors
+from gradwright.ground.tensors import storage_of
+
+__all__ = ["Args", "cut", "describe", "is_real_tensor", "lengths", "longest_axis", "random", "same_length", "tensors"]
 
 Args = tuple[Any, ...]
 Key = tuple[int, int]
 
 LONGEST = {0: 12, 1: 12, 2: 12, 3: 6, 4: 4}
-INT_SIZES_FROM = 5  # an int argument this large that equals a length is taken to be that length
-
-
-def is_real_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def tensors(args: Sequence[Any]) -> list[torch.Tensor]:
-    return [value for value in args if isinstance(value, torch.Tensor)]
+INT_SIZES_FROM = 5  # a number this large that equals a length is taken to be that length
 
 
 def longest_axis(args: Sequence[Any]) -> int:
@@ -41,15 +41,18 @@ def from_the_left(size: int, axis: int, rank: int) -> Key:
 
 
 Keys = Callable[[int, int, int], Key]
+KEYS: tuple[Keys, ...] = (from_the_right, from_the_left, same_length)
+
+
+def _found(args: Sequence[Any], keys: Keys) -> list[Key]:
+    sizes = {keys(size, axis, t.dim()) for t in tensors(args) for axis, size in enumerate(t.shape) if size > 1}
+    return sorted(sizes)
 
 
 def lengths(args: Sequence[Any], keys: Keys, longest: int) -> dict[Key, int]:
     """A new length for each axis, at most ``longest``; axes that ``keys`` tells apart get different lengths."""
-    found = {
-        keys(size, axis, tensor.dim()) for tensor in tensors(args) for axis, size in enumerate(tensor.shape) if size > 1
-    }
     chosen: dict[Key, int] = {}
-    for key in sorted(found):
+    for key in _found(args, keys):
         length = min(key[0], longest)
         while length > 1 and length in chosen.values():
             length -= 1
@@ -57,125 +60,141 @@ def lengths(args: Sequence[Any], keys: Keys, longest: int) -> dict[Key, int]:
     return chosen
 
 
-def cut(args: Sequence[Any], keys: Keys, new: dict[Key, int]) -> Args:
-    """The leading part of every tensor; an int that equals a length becomes the new length."""
+def related(args: Sequence[Any], longest: int) -> Iterator[dict[Key, int]]:
+    """Lengths that keep what the sizes have to do with each other, likely ones first.
+
+    All apart, in the same order; the same differences (a window's ``n - k + 1``); the same ratios (a stride, heads);
+    all alike.
+    """
+    sizes = [size for size, _ in _found(args, same_length)]
+    long = [size for size in sizes if size > longest]
+    yield {(size, 0): longest + long.index(size) if size > longest else size for size in sizes}
+    if not long:
+        return
+    yield {(size, 0): size if size <= longest else longest + size - long[0] for size in sizes}
+    common = math.gcd(*long)
+    if common > 1 and long[-1] // common <= 4 * longest:
+        unit = max(1, longest * common // long[-1])
+        yield {(size, 0): size // common * unit if size > longest else size for size in sizes}
+    yield {(size, 0): min(size, longest) for size in sizes}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How arguments are made smaller. ``ints``: numbers that equal a length become the new one.
+
+    ``own``: lengths of single axes, (number of the tensor, axis), before those of ``new``; ``own_ints``: what becomes
+    of numbers of a size, before what ``new`` says.
+    """
+
+    keys: Keys
+    new: tuple[tuple[Key, int], ...]
+    ints: bool = True
+    own: tuple[tuple[tuple[int, int], int], ...] = ()
+    own_ints: tuple[tuple[int, int], ...] = ()
+
+    def __call__(self, args: Sequence[Any]) -> Args:
+        return cut(args, self.keys, dict(self.new), ints=self.ints, own=dict(self.own), own_ints=dict(self.own_ints))
+
+
+def cuts(args: Sequence[Any], longest: int) -> Iterator[Cut]:
+    """Ways to cut, likely ones first."""
+    seen = []
+    for new in related(args, longest):
+        if new not in seen:
+            seen.append(new)
+            yield Cut(same_length, tuple(new.items()))
+            if _has_ints(args, new):
+                yield Cut(same_length, tuple(new.items()), ints=False)
+
+
+def _has_ints(args: Sequence[Any], new: dict[Key, int]) -> bool:
+    wanted = {size for size, _ in new if size >= INT_SIZES_FROM}
+    hits: list[int] = []
+
+    def note(value: int) -> int:
+        if value in wanted:
+            hits.append(value)
+        return value
+
+    rebuilt(args, lambda _, tensor: tensor, note)
+    return bool(hits)
+
+
+def cut(
+    args: Sequence[Any],
+    keys: Keys,
+    new: dict[Key, int],
+    *,
+    ints: bool = True,
+    own: Mapping[tuple[int, int], int] | None = None,
+    own_ints: Mapping[int, int] | None = None,
+) -> Args:
+    """The leading part of every tensor; an int that equals a length becomes the new length (if ``ints``).
+
+    Lists are cut as vectors are. Indices stay within what they index. Tensors that share memory still do.
+    """
+    own = own or {}
     as_int = {size: length for (size, _), length in sorted(new.items(), reverse=True) if size >= INT_SIZES_FROM}
+    as_int |= own_ints or {}
+    given = tensors(args)
+    places = [storage_of(tensor) for tensor in given]
+    if len(set(places)) < len(places):
+        given = own_copies(given)
 
-    def smaller(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            wanted = [slice(0, new.get(keys(size, axis, value.dim()), size)) for axis, size in enumerate(value.shape)]
-            return value.detach()[tuple(wanted)].clone() if wanted else value.detach().clone()
-        return as_int.get(value, value) if type(value) is int else value
+    def smaller(index: int, old: Tensor) -> Tensor:
+        value = given[index].detach()
+        wanted = [new.get(keys(size, axis, value.dim()), size) for axis, size in enumerate(value.shape)]
+        wanted = [own.get((index, axis), length) for axis, length in enumerate(wanted)]
+        part = value[tuple(slice(0, length) for length in wanted)] if wanted else value
+        if places.count(places[index]) == 1 or not places[index]:
+            part = part.clone()
+        if part.dtype in (torch.int64, torch.int32) and part.numel():
+            part = within(part, as_int)
+        if isinstance(old, torch.nn.Parameter):
+            return torch.nn.Parameter(part, old.requires_grad)
+        return part.requires_grad_(old.requires_grad)
 
-    return tuple(smaller(value) for value in args)
+    def fewer(items: Sequence[Any]) -> Sequence[Any]:
+        length = len(items)
+        kept = items[: new.get(keys(length, 0, 1), length)] if length >= INT_SIZES_FROM else items
+        if kept and all(type(item) is int for item in kept):
+            return list(within(torch.tensor(kept), as_int).tolist())
+        return kept
+
+    number = (lambda value: as_int.get(value, value)) if ints else None
+    return rebuilt(args, smaller, number, fewer)
 
 
-def random(shape: Sequence[int], seed: int) -> torch.Tensor:
+def within(indices: Tensor, as_int: dict[int, int]) -> Tensor:
+    """Whole numbers that may be indices, so that they stay below the new length of what they were below before."""
+    largest = int(indices.max())
+    above = [size for size in as_int if size > largest]
+    if largest < 1 or not above:
+        return indices
+    length = as_int[min(above)]
+    if length > largest or length < 1:
+        return indices
+    return torch.where(indices < 0, indices, indices % length)
+
+
+def random(shape: Sequence[int], seed: int) -> Tensor:
     """Standard normal numbers, float64."""
     return torch.randn(tuple(shape), dtype=torch.float64, generator=torch.Generator().manual_seed(seed), device="cpu")
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    label: str
-    args: Args
-
-
-def with_values(args: Args, make: Callable[[torch.Tensor, int], torch.Tensor]) -> Args:
-    """Real tensors get other values; ``make(float64 normal numbers, position)`` gives them."""
-    result = []
-    for position, value in enumerate(args):
-        if is_real_tensor(value):
-            fresh = make(random(value.shape, 17 + position), position)
-            value = torch.empty_like(value).copy_(fresh)
-        result.append(value)
-    return tuple(result)
-
-
-def _planted(*numbers: float) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """Normal numbers, with about a third of them replaced, at other places in each tensor."""
-
-    def make(normal: torch.Tensor, position: int) -> torch.Tensor:
-        flat = normal.reshape(-1).clone()
-        for turn, number in enumerate(numbers):
-            flat[(turn + position) % 3 :: 3 * len(numbers)] = number
-        return flat.reshape(normal.shape)
-
-    return make
-
-
-VALUES: tuple[tuple[str, Callable[[torch.Tensor, int], torch.Tensor]], ...] = (
-    ("normal values", lambda normal, _: normal),
-    ("positive values", lambda normal, _: normal.abs() % 1 * 0.9 + 0.05),
-    ("larger values", lambda normal, _: normal * 4),
-    ("0 and -0", _planted(0.0, -0.0)),
-    ("ties", lambda normal, _: normal.round()),
-    ("all ties", lambda normal, _: torch.ones_like(normal)),
-    ("inf", _planted(float("inf"))),
-    ("-inf", _planted(float("-inf"))),
-    ("NaN", _planted(float("nan"))),
-    ("subnormal numbers", _planted(1e-40, -1e-42)),
-)
-
-
-def _map(args: Args, change: Callable[[torch.Tensor], torch.Tensor]) -> Args:
-    return tuple(change(value) if is_real_tensor(value) else value for value in args)
-
-
-def transposed(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
-
-
-def expanded(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor[:1].clone().expand(tensor.shape) if tensor.dim() and tensor.shape[0] else tensor
-
-
-def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values, every second number of a storage that holds NaN between them."""
-    if not tensor.dim():
-        return tensor
-    shape = (*tensor.shape[:-1], 2 * tensor.shape[-1] + 1)
-    storage = torch.full(shape, float("nan"), dtype=tensor.dtype, device=tensor.device)
-    storage[..., 1::2] = tensor
-    return storage[..., 1::2]
-
-
-LAYOUTS = (("transposed", transposed), ("expanded", expanded), ("every second of NaN", poisoned))
-
-
-def other_lengths(args: Args) -> Iterator[Neighbour]:
-    """Each axis alone 1 and 0 long, then all of them."""
-    seen = set()
-    for keys in (from_the_right, from_the_left, same_length):
-        usual = lengths(args, keys, longest_axis(args))
-        for length in (1, 0):
-            changes = [{**usual, key: length} for key in usual] + [dict.fromkeys(usual, length)]
-            for change in changes:
-                small = cut(args, keys, change)
-                shapes = tuple(tuple(tensor.shape) for tensor in tensors(small))
-                if shapes not in seen:
-                    seen.add(shapes)
-                    yield Neighbour(f"an axis {length} long", with_values(small, VALUES[0][1]))
-
-
-def not_square(args: Args) -> Iterator[Args]:
+def not_square(args: Args, longest: int | None = None) -> Iterator[Cut]:
     """Small versions whose axes differ in length, likely ones first."""
-    for keys in (from_the_right, from_the_left, same_length):
-        yield cut(args, keys, lengths(args, keys, longest_axis(args)))
-
-
-def other_dtypes(args: Args) -> Iterator[Neighbour]:
-    present = {value.dtype for value in args if is_real_tensor(value)}
-    for dtype in (torch.float64, torch.float32):
-        if present != {dtype}:
-            yield Neighbour("", _map(args, lambda tensor, dtype=dtype: tensor.to(dtype)))  # type: ignore[misc]
-
-
-def other_layouts(args: Args) -> Iterator[Neighbour]:
-    for label, change in LAYOUTS:
-        yield Neighbour(label, _map(args, change))
+    longest = longest or longest_axis(args)
+    for keys in KEYS:
+        new = lengths(args, keys, longest)
+        yield Cut(keys, tuple(new.items()))
+        if _has_ints(args, new):
+            yield Cut(keys, tuple(new.items()), ints=False)
 
 
 def describe(args: Sequence[Any]) -> str:
     """``float32 [12, 11], float32 [11]``."""
-    return ", ".join(f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}" for t in tensors(args))
+    found = [f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}" for t in tensors(args)]
+    shown = ", ".join(found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
+    return shown or "no tensor"

@@ -1,118 +1,173 @@
-"""How long the changed phase takes, before and after, on the largest inputs that the time allows."""
+"""How long a call takes and how many bytes it needs, before and after, on the largest inputs that the time allows."""
 
 from __future__ import annotations
 
-import contextlib
-import io
+import math
 import statistics
 import time
-import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from gradwright.checking.chance import reproducible
-from gradwright.doctor.prove.specimens import Args, cut, describe, lengths, same_length, tensors
-from gradwright.doctor.prove.trial import own_copy
+from gradwright.doctor.prove.clock import Seconds, Setting, measure, median, once, peak_bytes
+from gradwright.doctor.prove.memory import MOST_OPERATIONS
+from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
+from gradwright.doctor.prove.trees import tensors
+from gradwright.doctor.prove.trial import Subject
 
-STARTING_LENGTH = 12
-SHARE_OF_TIME_LEFT = 0.2
-ENOUGH_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Seconds:
-    forward: float
-    backward: float
-
-    def of(self, phase: str) -> float:
-        return {"forward": self.forward, "backward": self.backward}.get(phase, self.forward + self.backward)
+SHARE_OF_TIME_LEFT = 0.15
+MOST_SECONDS = 0.4  # on one size
+SECONDS_WHERE_KNOWN = 0.1  # if the run has timed the original already
+MOST_SECONDS_OF_A_CALL = 2.0
+FASTER = 1.1
+SLIGHTLY_FASTER = 1.02  # enough if it needs fewer bytes too
+SMALLER = 0.9
+NO_SLOWER = 0.95
+COUNTED_SECONDS = 0.05  # counting the bytes of a call takes several times as long, if it is one of many operations
+FEW_OPERATIONS = 2_000
+AS_FAST = 2.0  # a phase that takes no more and no less than this many times as long, and a little, does the same work
+A_LITTLE = 1e-4
 
 
 @dataclass(frozen=True)
 class Timing:
+    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast, round by round."""
+
     before: float
     after: float
     on: str
+    ratio: float
+    before_bytes: int | None = None
+    after_bytes: int | None = None
+    bytes_on: str = ""
+
+    def no_gain(self) -> str:
+        """Why it is not worth changing anything: the figures; "" if it is faster or smaller."""
+        before, after = self.before_bytes or 0, self.before_bytes or 0 if self.after_bytes is None else self.after_bytes
+        needed = FASTER
+        if after < before:
+            needed = NO_SLOWER if after <= SMALLER * before else SLIGHTLY_FASTER
+        if self.ratio >= needed:
+            return ""
+        told = f"{self.on}: it is no faster: {self.after:.3g} s, before {self.before:.3g} s"
+        if self.before_bytes is not None and self.after_bytes is not None:
+            told += f"; {self.after_bytes} bytes, before {self.before_bytes}"
+        return told
 
 
-def compare_speed(
-    original: Any,
-    candidate: Any,
-    args: Args,
-    wanted: tuple[bool, ...],
-    *,
-    phase: str,
-    seconds: float | None,
-    deadline: float,
-) -> Timing | None:
-    """Seconds of ``phase`` ("forward", "backward", else both). None if a call raises or the time is up.
+def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadline: float) -> Timing | None:
+    """Seconds of the phase, medians of interleaved calls. None if a call raises or the time is up.
 
     ``seconds``: how long the original's phase took in the run, on ``args`` as they are; then only the candidate is
     timed on them, if what it still has to do besides allows that.
     """
     best: Timing | None = None
-    work = 0
-    spent = 0.0
-    longest = STARTING_LENGTH
-    beside = 0.0
+    longest, full = longest_axis(args), _elements(args, None)
+    most = SECONDS_WHERE_KNOWN if seconds is not None else MOST_SECONDS
     while time.monotonic() < deadline:
-        small = cut(args, same_length, lengths(args, same_length, longest))
-        size = sum(tensor.numel() for tensor in tensors(small))
-        budget = SHARE_OF_TIME_LEFT * (deadline - time.monotonic())
-        whole = all(a.shape == b.shape for a, b in zip(tensors(small), tensors(args), strict=True))
-        if work and spent * size / work > budget:
+        measured = _measured(setting, args, longest)
+        if measured is None:
             break
-        before = measure(original, small, wanted, phase)
-        after = measure(candidate, small, wanted, phase)
-        if before is None or after is None:
+        small, found = measured
+        before, after = (median(one) for one in found)
+        ratio = statistics.median(
+            old.of(setting.phase) / max(new.of(setting.phase), 1e-9) for old, new in zip(*found, strict=True)
+        )
+        most_operations = MOST_OPERATIONS if before.all < COUNTED_SECONDS else FEW_OPERATIONS
+        both = [peak_bytes(setting, one, small, most_operations) for one in (setting.original, setting.candidate)]
+        counted = both[0], both[1], describe(small)
+        if None in counted and best:
+            counted = best.before_bytes, best.after_bytes, best.bytes_on
+        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio, *counted)
+        if describe(small) == describe(args):
             return best
-        work, spent = max(size, 1), before.forward + before.backward + after.forward + after.backward
-        beside = after.forward + after.backward - after.of(phase)
-        best = Timing(before.of(phase), after.of(phase), describe(small))
-        if whole:
-            return best
-        longest *= 2
-    full = sum(tensor.numel() for tensor in tensors(args))
-    left = deadline - time.monotonic()
-    if seconds is not None and work and 2 * beside * full / work < 0.5 * left:
-        after = measure(candidate, args, wanted, phase)
-        return Timing(seconds, after.of(phase), describe(args)) if after else best
-    return best
+        per_element = (before.all + after.all) / max(1, _elements(small, None))
+        allowed = min(most, SHARE_OF_TIME_LEFT * (deadline - time.monotonic()))
+        reach = [
+            one for one in (longest * 2, longest * 4, longest * 16) if per_element * _elements(args, one) < allowed
+        ]
+        if not reach:
+            break
+        longest = reach[-1] if per_element * full > allowed else max(max(t.shape, default=1) for t in tensors(args))
+    whole = _alone(setting, args, full, deadline) if seconds is not None and best else None
+    if seconds is None or best is None or whole is None:
+        return best
+    ratio = seconds / max(whole, 1e-9)
+    return Timing(seconds, whole, describe(args), ratio, best.before_bytes, best.after_bytes, best.bytes_on)
 
 
-def measure(function: Any, args: Args, wanted: tuple[bool, ...], phase: str) -> Seconds | None:
-    """Median seconds; one run where that takes long, and no backward for "forward". None if it raises."""
-    forward: list[float] = []
-    backward: list[float] = []
-    quiet = io.StringIO()
-    with reproducible(0), warnings.catch_warnings(), contextlib.redirect_stdout(quiet), torch.enable_grad():
-        warnings.simplefilter("ignore")
-        started = time.perf_counter()
-        try:
-            while len(forward) < 5 and (not forward or time.perf_counter() - started < ENOUGH_SECONDS):
-                seconds = _once(function, args, wanted, phase)
-                forward.append(seconds.forward)
-                backward.append(seconds.backward)
-        except Exception:  # it is someone else's code
-            return None
-    return Seconds(statistics.median(forward), statistics.median(backward))
+def _alone(setting: Setting, args: Args, full: int, deadline: float) -> float | None:
+    """Seconds of the candidate's phase on the whole arguments, if these can be had before long."""
+    for subject in (setting.prepared, setting.candidate):
+        if subject is None or (subject is setting.prepared and not _same_work(setting, subject, args)):
+            continue
+        most = min(0.25 * (deadline - time.monotonic()), MOST_SECONDS_OF_A_CALL)
+        if _can_be_called(setting, subject, args, full, most):
+            found = measure(setting, (subject,), args)
+            if found:
+                return median(found[0]).of(setting.phase)
+    return None
 
 
-def _once(function: Any, args: Args, wanted: tuple[bool, ...], phase: str) -> Seconds:
-    mine = [own_copy(value, False) for value in args]
-    leaves = [
-        value.requires_grad_() for value, want in zip(mine, wanted, strict=True) if want and torch.is_tensor(value)
-    ]
-    start = time.perf_counter()
-    returned = function.apply(*mine)
-    middle = time.perf_counter()
-    outputs = returned if isinstance(returned, tuple) else (returned,)
-    roots = [value for value in outputs if torch.is_tensor(value) and value.requires_grad]
-    if phase == "forward" or not leaves or not roots:
-        return Seconds(middle - start, 0.0)
-    cotangents = [torch.ones_like(root) for root in roots]
-    before = time.perf_counter()
-    torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
-    return Seconds(middle - start, time.perf_counter() - before)
+def _same_work(setting: Setting, prepared: Subject, args: Args) -> bool:
+    """Whether the phase does the same work after another one that leaves some out: on smaller arguments it does."""
+    for usual in cuts(args, longest_axis(args)):
+        small = usual(args)
+        found = measure(setting, (setting.candidate, prepared), small)
+        if found is not None:
+            kept = [_kept(setting, one, small) for one in (setting.candidate, prepared)]
+            one, other = (median(rounds).of(setting.phase) for rounds in found)
+            return kept[0] == kept[1] and max(one, other) < AS_FAST * min(one, other) + A_LITTLE
+    return False
+
+
+def _kept(setting: Setting, subject: Subject, args: Args) -> list[tuple[object, ...]]:
+    """The shapes, dtypes and strides of what a call returns and keeps for its backward."""
+    kept: list[tuple[object, ...]] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append((tensor.shape, tensor.dtype, tensor.stride()))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        returned: list[object] = []
+        once(setting, lambda *mine: returned.append(subject(*mine)) or returned[0], args)  # type: ignore[func-returns-value,arg-type]  # the one it has just been given
+    outputs = returned[0].values() if returned and isinstance(returned[0], dict) else ()
+    for value in outputs:
+        if isinstance(value, torch.Tensor):
+            note(value)
+    return kept
+
+
+def _elements(args: Args, longest: int | None) -> int:
+    """How many there are if no axis is longer than ``longest``."""
+    return sum(math.prod(min(size, longest or size) for size in tensor.shape) for tensor in tensors(args))
+
+
+def _can_be_called(setting: Setting, subject: Subject, args: Args, full: int, seconds: float) -> bool:
+    """Whether a subject takes less than ``seconds`` on the whole arguments, by ever larger parts of them."""
+    longest = longest_axis(args)
+    while _elements(args, longest) < full:
+        for usual in cuts(args, longest):
+            small = usual(args)
+            one = once(setting, subject, small)
+            if one is not None:
+                break
+        else:
+            return False
+        if one.all * full / max(1, _elements(small, None)) < seconds:
+            return True
+        longest *= 3
+        if one.all * _elements(args, longest) / max(1, _elements(small, None)) > seconds:
+            return False
+    return True
+
+
+def _measured(setting: Setting, args: Args, longest: int) -> tuple[Args, list[list[Seconds]]] | None:
+    """The arguments cut to ``longest`` in a way that both take, and the seconds of both."""
+    whole = all(size <= longest for tensor in tensors(args) for size in tensor.shape)
+    for small in [args] if whole else (usual(args) for usual in cuts(args, longest)):
+        found = measure(setting, (setting.original, setting.candidate), small)
+        if found is not None:
+            return small, found
+    return None

@@ -1,27 +1,23 @@
-"""The report as a terminal shows it, or a pipe without colour. Laid out with rich; nothing is read as rich's markup."""
+"""The report as a terminal shows it, or a pipe without colour."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from gradwright.doctor.render.excerpt import Line
-from gradwright.doctor.render.view import Card, Remedy, Row, View, view
+from gradwright.doctor.render.layout import NARROWEST, SEVERITY, Layout
+from gradwright.doctor.render.remedies import Remedy
+from gradwright.doctor.render.view import Card, Row, View, view
 from gradwright.doctor.render.wording import Tone
-from gradwright.doctor.session.model import Report, Severity
+from gradwright.doctor.session.model import Report
 
-NARROWEST = 48
+__all__ = ["NARROWEST", "TerminalRenderer", "render"]
 
-_SEVERITY: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _TONE: dict[Tone, str] = {"good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim"}
 _BODY = 6  # where diffs begin
-_GLUE = "\ufdd0"  # no character: stands for the blank between a number and its unit while lines are broken
-_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|us|min|h|%)(?!\w))")
 _LABEL = 9  # where the text beside why, do and more begins
 
 
@@ -38,61 +34,30 @@ class TerminalRenderer:
     """Lays a report out for one width, with or without colour."""
 
     def __init__(self, *, width: int = 100, color: bool = False) -> None:
-        self._width = max(width, NARROWEST)
-        self._color = color
+        self._layout = Layout(width=width, color=color)
+        self._width = self._layout.width
 
     def render(self, report: Report) -> str:
-        seen = view(report)
-        stream = io.StringIO()
-        console = self._console(stream)
-        for line in self._lines(console, seen):
-            console.print(line, soft_wrap=True)
-        # Blanks before the end of a line, where colour ends too: nobody sees them, diffs and goldens do.
-        return re.sub(r" +((?:\x1b\[[0-9;]*m)*)$", r"\1", stream.getvalue(), flags=re.MULTILINE)
+        return self._layout.printed(self._lines(view(report)))
 
-    def _console(self, stream: io.StringIO) -> Console:
-        return Console(
-            file=stream,
-            width=self._width,
-            color_system="standard" if self._color else None,
-            force_terminal=self._color,
-            no_color=not self._color,
-            force_jupyter=False,
-            force_interactive=False,
-            legacy_windows=False,
-            markup=False,
-            emoji=False,
-            highlight=False,
-        )
-
-    def _lines(self, console: Console, seen: View) -> Iterator[Text]:
-        yield from self._hanging(console, Text(), _parted(seen.headline, " · "), 2)
+    def _lines(self, seen: View) -> Iterator[Text]:
+        yield from self._layout.hanging(Text(), _parted(seen.headline, " · "), 2)
         if seen.death:
             yield Text()
-            yield from self._hanging(console, Text("  "), Text(seen.death, "bold"), 4)
+            yield from self._layout.hanging(Text("  "), Text(seen.death, "bold"), 4)
             yield from self._excerpt(seen.death_excerpt, "bold red")
         if seen.rows:
             yield Text()
-            yield from self._table(console, seen.rows)
+            yield from self._table(seen.rows)
         for card in seen.cards:
             yield Text()
-            yield from self._card(console, card)
+            yield from self._card(card)
         yield Text()
-        yield from self._summary(console, seen)
-
-    def _hanging(self, console: Console, first: Text, body: Text, indent: int) -> Iterator[Text]:
-        """``body`` after ``first``, wrapped, its further lines indented by ``indent``."""
-        # Where the lead is longer than the indent, it is wrapped as the beginning of the first word, then put back.
-        lead = max(0, cell_len(first.plain) - indent)
-        whole = Text.assemble("x" * lead, body)
-        whole.plain = _UNIT.sub(_GLUE, whole.plain)
-        for number, line in enumerate(whole.wrap(console, self._width - indent, overflow="fold")):
-            line.plain = line.plain.replace(_GLUE, " ")
-            yield Text.assemble(" " * indent, line) if number else Text.assemble(first, line[lead:])
+        yield from self._summary(seen)
 
     # --- the table ---------------------------------------------------------------------------------------------------
 
-    def _table(self, console: Console, rows: tuple[Row, ...]) -> Iterator[Text]:
+    def _table(self, rows: tuple[Row, ...]) -> Iterator[Text]:
         name_room = max(10, self._width // 4)
         cells = [
             (row, Text(row.name), Text.assemble((row.gradient.word, _TONE[row.gradient.tone]), row.gradient.rest))
@@ -112,8 +77,8 @@ class TerminalRenderer:
         totals = "  (totals)"
         yield Text.assemble(head, (totals, "dim")) if cell_len(head.plain) + len(totals) <= self._width else head
         for row, name, verdict in cells:
-            named = name.wrap(console, names, overflow="fold")
-            judged = verdict.wrap(console, gradient, overflow="fold")
+            named = name.wrap(self._layout.console, names, overflow="fold")
+            judged = verdict.wrap(self._layout.console, gradient, overflow="fold")
             for at in range(max(len(named), len(judged))):
                 yield line(
                     named[at] if at < len(named) else Text(),
@@ -124,23 +89,23 @@ class TerminalRenderer:
 
     # --- a finding ---------------------------------------------------------------------------------------------------
 
-    def _card(self, console: Console, card: Card) -> Iterator[Text]:
-        style = _SEVERITY[card.severity]
+    def _card(self, card: Card) -> Iterator[Text]:
+        style = SEVERITY[card.severity]
         first = Text.assemble((card.code, "bold"), " ", (card.severity, style), "  ")
-        yield from self._hanging(console, first, Text.assemble((card.where, "bold"), "  ", card.message), 7)
+        yield from self._layout.hanging(first, Text.assemble((card.where, "bold"), "  ", card.message), 7)
         yield from self._excerpt(card.excerpt, style)
-        yield from self._labelled(console, "why", [card.why] if card.why else [])
-        yield from self._labelled(console, "do", card.hints)
+        yield from self._labelled("why", [card.why] if card.why else [])
+        yield from self._labelled("do", card.hints)
         if card.remedy is not None:
-            yield from self._remedy(console, card.remedy)
+            yield from self._remedy(card.remedy)
         for words in card.failed:
-            yield from self._hanging(console, Text(" " * _BODY), Text(words, "dim"), _BODY + 2)
-        yield from self._labelled(console, "more", [card.more] if card.more else [])
+            yield from self._layout.hanging(Text(" " * _BODY), Text(words, "dim"), _BODY + 2)
+        yield from self._labelled("more", [card.more] if card.more else [])
 
-    def _labelled(self, console: Console, label: str, texts: Iterable[str]) -> Iterator[Text]:
+    def _labelled(self, label: str, texts: Iterable[str]) -> Iterator[Text]:
         for number, text in enumerate(texts):
             first = Text(f"  {label if number == 0 else '':<{_LABEL - 2}}", "dim")
-            yield from self._hanging(console, first, Text(text), _LABEL)
+            yield from self._layout.hanging(first, Text(text), _LABEL)
 
     def _excerpt(self, lines: tuple[Line, ...], style: str) -> Iterator[Text]:
         numbers = max([5, *(len(str(line.number)) for line in lines)])
@@ -159,7 +124,7 @@ class TerminalRenderer:
                 label = f" {line.label}" if line.label and len(carets) + 1 + cell_len(line.label) <= room else ""
                 yield Text.assemble((f"{'':{numbers}} │ ", "dim"), (carets + label, style))
 
-    def _remedy(self, console: Console, remedy: Remedy) -> Iterator[Text]:
+    def _remedy(self, remedy: Remedy) -> Iterator[Text]:
         room = self._width - _BODY - 2
         proof = Text(remedy.proof, "green" if remedy.held else "yellow")
         added = [line for line in remedy.lines if line.sign == "+"]
@@ -173,28 +138,29 @@ class TerminalRenderer:
             )
             yield Text.assemble(text, "   ", proof) if beside and line is last else text
         if not beside:
-            yield from self._hanging(console, Text(" " * _BODY), proof, _BODY)
+            yield from self._layout.hanging(Text(" " * _BODY), proof, _BODY)
+        if remedy.unsafe:
+            yield from self._layout.hanging(Text(" " * _BODY), Text(remedy.unsafe, "bold yellow"), _BODY)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def _summary(self, console: Console, seen: View) -> Iterator[Text]:
-        summary = Text(seen.summary, "bold")
+    def _summary(self, seen: View) -> Iterator[Text]:
+        summary = Text.assemble((seen.summary, "bold"), f": {seen.how_to_fix}" if seen.how_to_fix else "")
         if not seen.unexamined:
-            yield from self._hanging(console, Text(), summary, 2)
+            yield from self._layout.hanging(Text(), summary, 2)
             return
         alone = f" · not examined: {seen.unexamined[0]}"
-        if len(seen.unexamined) == 1 and cell_len(seen.summary + alone) <= self._width:
+        if len(seen.unexamined) == 1 and cell_len(summary.plain + alone) <= self._width:
             yield Text.assemble(summary, alone)
             return
-        if cell_len(seen.summary) + len(" · not examined:") <= self._width:
+        if cell_len(summary.plain) + len(" · not examined:") <= self._width:
             yield Text.assemble(summary, " · not examined:")
         else:
-            yield from self._hanging(console, Text(), summary, 2)
+            yield from self._layout.hanging(Text(), summary, 2)
             yield Text("not examined:")
         for item in seen.unexamined:
-            yield from self._hanging(
-                console, Text("  "), Text.assemble(item.what, (f": {item.why}" if item.why else "", "dim")), 4
-            )
+            named = Text.assemble(item.what, (f": {item.why}" if item.why else "", "dim"))
+            yield from self._layout.hanging(Text("  "), named, 4)
         if seen.unlisted:
             yield Text(f"  and {seen.unlisted:,} more; --format json lists them all")
 

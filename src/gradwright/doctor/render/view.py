@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import PurePath
 
-from gradwright.doctor.render.excerpt import DiffLine, Line, diff_body, excerpt
+from gradwright.doctor.render.excerpt import Line, excerpt
+from gradwright.doctor.render.remedies import Remedy, failures, fixes_counted, how_to_fix, remedy
 from gradwright.doctor.render.wording import (
     NO_CALL,
     Cell,
@@ -14,13 +14,12 @@ from gradwright.doctor.render.wording import (
     counted,
     gradient_cell,
     headline,
-    number,
     seconds,
     uncalled,
     unexamined_reason,
 )
 from gradwright.doctor.session.facts import FunctionCalls, LoopShape, ScriptDied
-from gradwright.doctor.session.model import Finding, Proof, Report, Severity
+from gradwright.doctor.session.model import Finding, Report, Severity
 from gradwright.doctor.session.place import Location
 
 LISTED_UNEXAMINED = 8
@@ -34,15 +33,6 @@ class Row:
     gradient: Cell
     forward: str
     backward: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change of source and what is known of it."""
-
-    lines: tuple[DiffLine, ...]
-    proof: str
-    held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +70,7 @@ class View:
     rows: tuple[Row, ...]
     cards: tuple[Card, ...]
     summary: str
+    how_to_fix: str
     unexamined: tuple[Unexamined, ...]
     unlisted: int
 
@@ -105,6 +96,7 @@ def view(report: Report) -> View:
         rows=tuple(rows),
         cards=tuple(cards),
         summary=_summary(report, rows),
+        how_to_fix=how_to_fix(report),
         unexamined=unexamined[:LISTED_UNEXAMINED],
         unlisted=max(0, len(unexamined) - LISTED_UNEXAMINED),
     )
@@ -130,11 +122,6 @@ def _rows(report: Report) -> list[Row]:
 def _card(report: Report, finding: Finding, *, first: bool) -> Card:
     focus, label = _focus(report, finding)
     lines = _excerpt(report, finding.location, focus, label)
-    failed = tuple(
-        f"{clean(candidate.rewrite)} was tried and is no fix: {clean(candidate.counterexample)}"
-        for candidate in finding.candidates
-        if finding.fix is None and candidate.counterexample is not None
-    )
     return Card(
         code=finding.code,
         severity=finding.severity,
@@ -143,8 +130,8 @@ def _card(report: Report, finding: Finding, *, first: bool) -> Card:
         excerpt=lines,
         why=clean(finding.why),
         hints=tuple(clean(hint) for hint in finding.hints),
-        remedy=_remedy(finding, lines),
-        failed=failed,
+        remedy=remedy(finding, lines),
+        failed=failures(finding),
         more=f"gradwright explain {finding.code}" if first else "",
     )
 
@@ -168,31 +155,6 @@ def _focus(report: Report, finding: Finding) -> tuple[Location | None, str]:
     return None, ""
 
 
-def _remedy(finding: Finding, lines: tuple[Line, ...]) -> Remedy | None:
-    if finding.fix is not None:
-        return Remedy(_body(finding, finding.fix.diff, lines), _proof(finding.fix.proof), held=True)
-    untried = next((candidate for candidate in finding.candidates if candidate.counterexample is None), None)
-    if untried is None:
-        return None
-    words = "not verified: a suggestion, to be read before it is used"
-    return Remedy(_body(finding, untried.diff, lines), words, held=False)
-
-
-def _body(finding: Finding, diff: str, lines: tuple[Line, ...]) -> tuple[DiffLine, ...]:
-    changed = diff.split("\n", 1)[0].split("\t", 1)[0]
-    same_file = PurePath(changed).name == PurePath(finding.location.path).name
-    return diff_body(diff, frozenset(line.number for line in lines) if same_file else frozenset())
-
-
-def _proof(proof: Proof) -> str:
-    """``verified on 4 inputs, worst difference 0: 14.1 s -> 9 ms``."""
-    where = "proved for all shapes, tried" if proof.verdict == "proved" else "verified"
-    words = f"{where} on {counted(len(proof.on), 'input')}, worst difference {number(proof.worst_error)}"
-    if proof.before_seconds is not None and proof.after_seconds is not None:
-        words += f": {seconds(proof.before_seconds)} -> {seconds(proof.after_seconds)}"
-    return words
-
-
 def _summary(report: Report, rows: list[Row]) -> str:
     parts = []
     if report.ok:
@@ -209,8 +171,7 @@ def _summary(report: Report, rows: list[Row]) -> str:
         severities = Counter(finding.severity for finding in report.findings)
         kinds = [f"{severities[name]} {name}" for name in ("error", "warning", "info") if severities[name]]
         parts.append(counted(len(report.findings), "finding") + (f" ({', '.join(kinds)})" if len(kinds) > 1 else ""))
-    fixes = Counter(finding.fix.proof.verdict for finding in report.findings if finding.fix is not None)
-    parts += [counted(fixes[kind], f"{kind} fix", f"{kind} fixes") for kind in sorted(fixes)]
+    parts += fixes_counted(report.findings)
     return ", ".join(parts) + (f" · {len(report.suppressed):,} suppressed" if report.suppressed else "")
 
 

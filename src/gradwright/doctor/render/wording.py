@@ -73,6 +73,18 @@ def seconds(value: float) -> str:
     return f"{value / 3600:.1f} h"
 
 
+def size(count: int) -> str:
+    """Bytes as a person says them, a kB being 1,000 of them.
+
+    >>> [size(count) for count in (0, 999, 1_000, 480_000, 1_500_000, 12_000_000_000)]
+    ['0 B', '999 B', '1 kB', '480 kB', '1.5 MB', '12 GB']
+    """
+    for step, unit in ((1, "B"), (10**3, "kB"), (10**6, "MB")):
+        if round(count / step, 1) < 1000:
+            return f"{count / step:.1f}".removesuffix(".0") + " " + unit
+    return f"{count / 10**9:.1f}".removesuffix(".0") + " GB"
+
+
 def listed(items: Iterable[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     names = list(items)

@@ -5,50 +5,98 @@ The only room that knows libcst. No template looks at the names of the user's va
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from gradwright.doctor.rewrite.rescale_gradient import rescale_gradient
+from gradwright.doctor.rewrite.drop_saved import drop_saved
+from gradwright.doctor.rewrite.expressions.contract_product import contract_product
+from gradwright.doctor.rewrite.expressions.drop_copy import drop_copy
+from gradwright.doctor.rewrite.expressions.fuse_temporaries import fuse_temporaries
+from gradwright.doctor.rewrite.expressions.guard_boundary import guard_boundary
+from gradwright.doctor.rewrite.expressions.keep_dtype import keep_dtype
+from gradwright.doctor.rewrite.expressions.select_by_mask import select_by_mask
+from gradwright.doctor.rewrite.expressions.share_value import share_value
+from gradwright.doctor.rewrite.guard_gradients import guard_gradients
+from gradwright.doctor.rewrite.kernels import compile_kernel
+from gradwright.doctor.rewrite.loops import compile_loop
+from gradwright.doctor.rewrite.mend_gradient import mend_gradient
+from gradwright.doctor.rewrite.opaque_body import vmap_body
+from gradwright.doctor.rewrite.save_for_backward import save_for_backward
 from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText
-from gradwright.doctor.rewrite.vectorize_loop import vectorize_loop
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.loops import LoopSite
+from gradwright.doctor.source.seen import Seen
 
 if TYPE_CHECKING:
     from torch.autograd import Function
 
-__all__ = ["Proposal", "prepare_to_run", "propose", "propose_by_running"]
+__all__ = ["Proposal", "prepare_to_run", "propose", "propose_by_running", "propose_loop"]
 
 REWRITES: dict[str, Callable[[Finding, Sequence[Fact], SourceText], tuple[Proposal, ...]]] = {
-    "vectorize_loop": vectorize_loop,
-    "rescale_gradient": rescale_gradient,
+    "mend_gradient": mend_gradient,
+    "guard_gradients": guard_gradients,
+    "save_for_backward": save_for_backward,
+    "drop_saved": drop_saved,
+    "contract_product": contract_product,
+    "share_value": share_value,
+    "fuse_temporaries": fuse_temporaries,
+    "drop_copy": drop_copy,
+    "select_by_mask": select_by_mask,
+    "guard_boundary": guard_boundary,
+    "keep_dtype": keep_dtype,
 }
 
-REWRITE_OF_RULE = {
-    "python-loop-over-elements": "vectorize_loop",
-    "gradient-value-wrong": "rescale_gradient",
-}
 # Where the text alone is not enough, or what it proposed has failed: the subject is run.
-DERIVED_FOR_RULE = frozenset({"gradient-value-wrong"})
+BY_RUNNING = frozenset({"mend_gradient"})
 
 
-def propose(finding: Finding, facts: Sequence[Fact], text: str) -> tuple[Proposal, ...]:
+def propose(rewrite: str, finding: Finding, facts: Sequence[Fact], text: str) -> tuple[Proposal, ...]:
     """Candidates for one finding, best first; none where the source is not of a kind that can be rewritten safely.
 
+    ``rewrite``: what the finding's rule names (see ``Rule``), one of ``REWRITES``; loops have :func:`propose_loop`.
     ``facts`` are those of the finding's evidence (more do no harm), ``text`` is the whole file at ``finding.location``
     with its newlines as they are. Cost: one parse of the file, about a second for 3,000 lines.
     """
-    rewrite = REWRITE_OF_RULE.get(finding.name)
-    if rewrite is None:
-        return ()
     try:
         return REWRITES[rewrite](finding, facts, SourceText(finding.location.path, text))
     except (DeclinedError, cst.ParserSyntaxError):
         return ()
+
+
+def propose_loop(path: str, text: str, site: LoopSite, seen: Seen) -> tuple[tuple[Proposal, ...], str]:
+    """Candidates for the loop at ``site``, best first, and why there is none, in one sentence.
+
+    ``seen``: what its expressions were in a run. Cost: one parse of the file and some milliseconds.
+    """
+    try:
+        source = SourceText(path, text)
+    except cst.ParserSyntaxError as error:
+        return (), f"its file is not read: {error.message}"
+    found: list[Proposal] = []
+    reasons: list[str] = []
+    for rewrite in (compile_loop, *((compile_kernel,) if site.in_function_class else ()), vmap_body):
+        if found and not (rewrite is compile_kernel and all(map(_keeps_a_loop, found))):
+            continue
+        try:
+            found += rewrite(source, site, seen)
+        except DeclinedError as error:
+            reasons.append(str(error))
+    # Inside a Function the last word is that of the kernel, which takes what carries a dependence as well.
+    return tuple(found), "" if found else "; ".join(dict.fromkeys(reasons[: 2 if site.in_function_class else 1]))
+
+
+def _keeps_a_loop(proposal: Proposal) -> bool:
+    """Whether a loop stays in what the proposal writes: a dimension that carries something, around array code."""
+    first, last = proposal.region
+    tree = ast.parse(proposal.new_text.removeprefix("\ufeff"))
+    loops = (node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While)))
+    return any(first <= loop.lineno <= last for loop in loops)
 
 
 def prepare_to_run() -> None:
@@ -58,13 +106,13 @@ def prepare_to_run() -> None:
 
 
 def propose_by_running(
-    finding: Finding, text: str, function: type[Function], args: Sequence[Any]
+    rewrite: str, finding: Finding, text: str, function: type[Function], args: Sequence[Any]
 ) -> tuple[Proposal, ...]:
     """Candidates that need a run of the user's forward at ``args``: for when those of :func:`propose` have failed.
 
     Call it where that does no harm (a forked child), with small inputs. Cost: a trace and a quick check, a second.
     """
-    if finding.name not in DERIVED_FOR_RULE:
+    if rewrite not in BY_RUNNING:
         return ()
     from gradwright.doctor.rewrite.derive_backward import derive_backward  # it imports what traces
 

@@ -16,10 +16,15 @@ from typing import Any
 import libcst as cst
 import torch
 
-from gradwright.doctor.rewrite.rescale_gradient import backward_at
-from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk, words
+from gradwright.doctor.rewrite.returned import backward_at
+from gradwright.doctor.rewrite.source_text import (
+    DeclinedError,
+    SourceText,
+    walk,
+)
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.names import words
 from gradwright.errors import GradwrightError
 from gradwright.functions.derive import derive
 from gradwright.functions.derive.forms import backward_method

@@ -12,10 +12,15 @@ from fractions import Fraction
 
 import libcst as cst
 
-from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText, walk, words
+from gradwright.doctor.rewrite.returned import backward_at, definition_of, element_of, uses_of
+from gradwright.doctor.rewrite.source_text import (
+    DeclinedError,
+    SourceText,
+)
 from gradwright.doctor.session.facts import Fact, GradientVerdict
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.names import words
 
 CLOSE = 1e-3
 _CAUSES = ("constant factor", "sum for mean", "sign")
@@ -74,91 +79,13 @@ def _wanted(verdict: GradientVerdict) -> Fraction:
     raise DeclinedError("the factor is no plain number")
 
 
-def backward_at(source: SourceText, finding: Finding) -> cst.FunctionDef:
-    """The ``backward`` of the innermost class at the finding's line. Raises: DeclinedError."""
-    line = finding.location.line
-    found = None
-    for node in source.functions():
-        owner = source.enclosing_class(node)
-        first = min((source.first_line(one) for one in (owner, *owner.decorators)), default=0) if owner else 0
-        if owner and node.name.value == "backward" and first <= line <= source.last_line(owner):
-            found = node
-    if found is None:
-        raise DeclinedError("no backward at this line")
-    return found
-
-
-# --- where the gradient of one input is written ----------------------------------------------------------------------
-
-
-def _own(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    """The nodes of a function without those of the functions inside it."""
-
-    def below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        for child in node.children:
-            if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-                yield child
-                yield from below(child)
-
-    return below(function.body)
-
-
-def _element(backward: cst.FunctionDef, index: int) -> cst.BaseExpression:
-    """What backward returns for input ``index``. Raises: DeclinedError, if that is not one expression."""
-    found = []
-    for node in _own(backward):
-        if isinstance(node, cst.Return) and node.value is not None:
-            value: cst.BaseExpression = node.value
-            if isinstance(value, cst.Tuple):
-                if any(isinstance(item, cst.StarredElement) for item in value.elements) or index >= len(value.elements):
-                    raise DeclinedError("a tuple that is not written out")
-                value = value.elements[index].value
-            elif index:
-                raise DeclinedError("the returned tuple is made elsewhere")
-            if not (isinstance(value, cst.Name) and value.value == "None"):
-                found.append(value)
-    if len(found) != 1:
-        raise DeclinedError("no return, or several")
-    return found[0]
-
-
-def _definition(backward: cst.FunctionDef, name: cst.Name) -> cst.BaseExpression | None:
-    """The one expression, besides None, that a local name stands for; None if there is another way to bind it."""
-    values: list[cst.BaseExpression] = []
-    for node in _own(backward):
-        if isinstance(node, cst.Assign):
-            for target in node.targets:
-                if isinstance(target.target, cst.Name):
-                    values += [node.value] if target.target.value == name.value else []
-                elif any(isinstance(one, cst.Name) and one.value == name.value for one in walk(target.target)):
-                    return None
-        elif (
-            isinstance(node, cst.AugAssign | cst.AnnAssign | cst.NamedExpr | cst.For | cst.CompFor)
-            and isinstance(node.target, cst.Name)
-            and node.target.value == name.value
-        ):
-            return None
-    plain = [one for one in values if not (isinstance(one, cst.Name) and one.value == "None")]
-    return plain[0] if len(plain) == 1 else None
-
-
-def _uses(backward: cst.FunctionDef, source: SourceText, name: str) -> int:
-    reads = 0
-    for node in _own(backward):
-        if isinstance(node, cst.Name) and node.value == name:
-            parent = source.parent(node)
-            label = (isinstance(parent, cst.Attribute) and parent.attr is node) or isinstance(parent, cst.AssignTarget)
-            reads += not label
-    return reads
-
-
 # --- what could be changed in it -------------------------------------------------------------------------------------
 
 
 def _edits(source: SourceText, backward: cst.FunctionDef, index: int, wanted: Fraction) -> Iterator[Edit]:
-    shown = element = _element(backward, index)
-    while isinstance(element, cst.Name) and (value := _definition(backward, element)) is not None:
-        if _uses(backward, source, element.value) != 1:
+    shown = element = element_of(backward, index)
+    while isinstance(element, cst.Name) and (value := definition_of(backward, element)) is not None:
+        if uses_of(backward, source, element.value) != 1:
             break  # others read it too: it is scaled where it is returned
         element = value
     told = f"the gradient of input {index}"
@@ -207,8 +134,8 @@ def _below(
         for inner in (node.func.value, *(argument.value for argument in node.args[:3])):
             if not isinstance(inner, cst.Integer | cst.Float | cst.UnaryOperation):
                 yield from _below(source, backward, inner, None, divides, seen)
-    elif isinstance(node, cst.Name) and node.value not in seen and _uses(backward, source, node.value) == 1:
-        value = _definition(backward, node)
+    elif isinstance(node, cst.Name) and node.value not in seen and uses_of(backward, source, node.value) == 1:
+        value = definition_of(backward, node)
         if value is not None:
             yield from _below(source, backward, value, None, divides, seen | {node.value})
 
@@ -244,8 +171,8 @@ def _flipped(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         right = node.right
         left = node.left
         if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Add | cst.Subtract):
-            left = _in_parentheses(left)
-        if isinstance(right, cst.BinaryOperation) and right.lpar and _binds_closely(right):
+            left = in_parentheses(left)
+        if isinstance(right, cst.BinaryOperation) and right.lpar and binds_closely(right):
             right = right.with_changes(lpar=[], rpar=[])
         yield node.with_changes(left=right, right=left)
     elif (
@@ -259,7 +186,7 @@ def _flipped(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def scaled(node: cst.BaseExpression, wanted: Fraction) -> cst.BaseExpression:
     """``2 * x * g`` for ``x * g``, ``-g`` for ``g``, ``(a + b) / 3`` for ``a + b``."""
-    bare = node if node.lpar or _binds_closely(node) else _in_parentheses(node)
+    bare = node if node.lpar or binds_closely(node) else in_parentheses(node)
     if wanted == -1:
         return cst.UnaryOperation(cst.Minus(), bare)
     text = written(wanted)
@@ -281,14 +208,14 @@ def _number(text: str) -> cst.BaseExpression:
     return cst.parse_expression(text)
 
 
-def _binds_closely(node: cst.BaseExpression) -> bool:
+def binds_closely(node: cst.BaseExpression) -> bool:
     """No sum, no condition: it can stand in a product without parentheses."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.Multiply | cst.Divide | cst.MatrixMultiply | cst.Power)
     return isinstance(node, cst.Name | cst.Call | cst.Attribute | cst.Subscript | cst.Integer | cst.Float)
 
 
-def _in_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
+def in_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
     if node.lpar:
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

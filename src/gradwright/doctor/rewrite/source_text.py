@@ -102,17 +102,21 @@ class SourceText:
         assert isinstance(changed, cst.Module)
         return self._bom + changed.code
 
-    def proposal(self, rewrite: str, function: cst.FunctionDef, new_text: str, what: str) -> Proposal:
-        """Raises: DeclinedError if nothing changes or the new text is not Python."""
+    def proposal(self, rewrite: str, function: cst.FunctionDef | None, new_text: str, what: str) -> Proposal:
+        """``function`` is None in the module's own body.
+
+        Raises: DeclinedError if nothing changes or the new text is not Python.
+        """
         new_lines = split_lines(new_text)
         try:
             compile(new_text.removeprefix(BOM), self.path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise DeclinedError(f"the new text is not Python: {error}") from error
-        changed = _changed_lines(self.lines, new_lines)
+        changed = changed_lines(self.lines, new_lines)
         if not changed:
             raise DeclinedError("nothing changes")
-        owner = self.enclosing_class(function)
+        owner = self.enclosing_class(function) if function else None
+        last = self.last_line(function) if function else len(self.lines)
         return Proposal(
             rewrite=rewrite,
             path=self.path,
@@ -120,15 +124,10 @@ class SourceText:
             diff=unified_diff(self.path, self.lines, new_lines),
             what=what,
             class_name=owner.name.value if owner else "",
-            function=function.name.value,
-            lines=(self.first_line(function), self.last_line(function) + len(new_lines) - len(self.lines)),
+            function=function.name.value if function else "",
+            lines=(self.first_line(function) if function else 1, last + len(new_lines) - len(self.lines)),
             changed=changed,
         )
-
-
-def words(text: str) -> frozenset[str]:
-    """A set of names, written as a line of them."""
-    return frozenset(text.split())
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -146,6 +145,7 @@ def unified_diff(path: str, old: Sequence[str], new: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def _changed_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the new lines."""
     blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return tuple(line + 1 for tag, _, _, first, last in blocks if tag != "equal" for line in range(first, last))

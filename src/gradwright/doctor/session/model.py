@@ -65,7 +65,10 @@ class Specimen:
 class Proof:
     """What was tried with a candidate, and how far apart it and the original were.
 
-    ``proved`` means a certificate for all shapes; ``verified`` means it held on exactly what ``on`` lists.
+    ``proved`` means a certificate for all shapes (``certificate`` says which); ``verified`` means it held on exactly
+    what ``on`` lists. Of ``mutants_tried`` faulty twins of the candidate (equivalent ones left out) the same trials
+    rejected ``mutants_rejected``. ``exact``: the shapes at which outputs and vjps are equal as real formulas. Bytes are
+    what a call allocates at its peak.
     """
 
     verdict: Literal["proved", "verified"]
@@ -75,14 +78,23 @@ class Proof:
     mutants_rejected: int
     before_seconds: float | None = None
     after_seconds: float | None = None
+    mutants_tried: int = 0
+    exact: tuple[str, ...] = ()
+    certificate: str = ""
+    before_bytes: int | None = None
+    after_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change of source that passed its proof, as a unified diff."""
+    """A change of source that passed its proof, as a unified diff.
+
+    ``unsafe``: at which inputs it does something else, in one sentence: never applied unless asked for. "" if at none.
+    """
 
     diff: str
     proof: Proof
+    unsafe: str = ""
 
 
 @dataclass(frozen=True, slots=True)

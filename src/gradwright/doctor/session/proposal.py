@@ -12,6 +12,13 @@ class Proposal:
     ``class_name`` is the class whose method changed ("" for a plain function), ``function`` that method or function,
     ``lines`` its first and last line in ``new_text``; ``changed`` are the lines of ``new_text`` that are new; ``what``
     says in one sentence what changes.
+
+    ``replaced`` are the first and last line, in the old text, of the statements that the change takes the place of (a
+    loop, and what follows it if that changes too), ``region`` the same in ``new_text``; (0, 0) where the change is to
+    be tried as the whole class or function. Lines may go elsewhere in the same function as well, if nobody can tell (a
+    buffer that is no longer written into). ``added``: what the change adds to the module (an import, a kernel), source
+    that stands in ``new_text`` too. ``certificate``: why the change holds for all shapes, in one sentence; "" if it is
+    only tried. ``unsafe``: at which inputs the meaning changes, in one sentence; "" if at none that is known.
     """
 
     rewrite: str
@@ -23,3 +30,8 @@ class Proposal:
     function: str
     lines: tuple[int, int]
     changed: tuple[int, ...]
+    replaced: tuple[int, int] = (0, 0)
+    region: tuple[int, int] = (0, 0)
+    added: str = ""
+    certificate: str = ""
+    unsafe: str = ""

@@ -42,8 +42,10 @@ class Nest:
         self._visit(loop, (), ())
         self.bound = {event.name for event in events([loop], into_functions=False) if event.kind == "bind"}
         self.steps = _inductions([statement for statement, _, _ in self.statements], self.bound)
+        views = _views([statement for statement, _, _ in self.statements])
         for statement, loops, branches in self.statements:
             self._accesses(statement, loops, branches)
+            self._through_view(statement, views, loops, branches)
         self._whole_reads()
         self.reads.sort(key=lambda access: (access.node.lineno, access.node.col_offset))
 
@@ -122,6 +124,17 @@ class Nest:
             if not isinstance(node, _FRAMES):
                 stack.extend(ast.iter_child_nodes(node))
 
+    def _through_view(
+        self, statement: ast.stmt, views: dict[str, ast.Subscript], loops: Loops, branches: tuple[ast.AST, ...]
+    ) -> None:
+        """``row = y[i]; row += 1`` writes into ``y[i]``."""
+        if isinstance(statement, ast.AugAssign) and key(statement.target) in views:
+            node = views[key(statement.target)]
+            base, indices = index_parts(node)
+            access = Access(key(base), indices, node, statement, loops, branches)
+            self.writes.append(access)
+            self.reads.append(access)
+
     def _whole_reads(self) -> None:
         """Reads of a whole array whose elements the loop writes; asking for its shape is none."""
         written = {access.base for access in self.writes}
@@ -137,6 +150,21 @@ class Nest:
                         self.reads.append(Access(key(node), (), node, statement, loops, branches))
                 elif not _only_asks(node):
                     stack.extend(ast.iter_child_nodes(node))
+
+
+def _views(statements: list[ast.stmt]) -> dict[str, ast.Subscript]:
+    """Names that stand for a part of an array, and nothing else: ``row = y[i]``."""
+    found: dict[str, list[ast.expr]] = {}
+    for statement in statements:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(statement.value)
+    return {
+        name: values[0]
+        for name, values in found.items()
+        if len(values) == 1 and isinstance(values[0], ast.Subscript) and key(index_parts(values[0])[0])
+    }
 
 
 def _only_asks(node: ast.AST) -> bool:

@@ -7,17 +7,21 @@ import textwrap
 
 from gradwright.doctor.source.accesses import Access, Loop, Nest, own_nodes
 from gradwright.doctor.source.affine import needs_earlier
+from gradwright.doctor.source.hidden_state import changed_in_place, draws
 from gradwright.doctor.source.names import events, exposed
-from gradwright.doctor.source.reductions import gathers, key, place_matcher, running_extreme
+from gradwright.doctor.source.reductions import Matches, gathers, key, place_matcher, running_extreme, runs_along
+from gradwright.doctor.source.running_sums import is_running_step, varies
+from gradwright.ground.syntax import shortened
 
 
 def carried_dependence(loop_source: str) -> str:
     """One sentence on a true dependence between iterations, "" if none is evident.
 
     ``loop_source``: the text of the loop, dedented or as it stands in a file. Sums, products, extremes and lists that
-    only grow are none. Cost: quadratic in the number of accesses to one array.
+    only grow are none, nor are running sums and products, whatever reads them. Cost: quadratic in the number of
+    accesses to one array.
 
-    >>> carried_dependence("for i in range(1, n):\\n    D[i] = D[i - 1] + x[i]")
+    >>> carried_dependence("for i in range(1, n):\\n    D[i] = a * D[i - 1] + x[i]")
     'D[i] needs D[i - 1], written by an earlier iteration'
     >>> carried_dependence("for t in range(n):\\n    h = a * h + x[t]")
     'h needs its own value of the iteration before: h = a * h + x[t]'
@@ -29,7 +33,7 @@ def carried_dependence(loop_source: str) -> str:
         return ""
     try:
         nest = Nest(loop)
-        return _through_arrays(nest) or _through_names(nest)
+        return _through_arrays(nest) or _through_names(nest) or changed_in_place(nest) or draws(nest)
     except RecursionError:
         return ""  # generated code
 
@@ -60,9 +64,13 @@ def _through_arrays(nest: Nest) -> str:
             directions = nest.directions(common)
             changing = frozenset(nest.bound - set(directions))
             if needs_earlier(write.indices, read.indices, directions, changing):
-                return f"{_text(write.node)} needs {_text(read.node)}, written by an earlier iteration"
+                if is_running_step(nest, write, read, directions):
+                    continue
+                return f"{shortened(write.node)} needs {shortened(read.node)}, written by an earlier iteration"
             if _comes_back(write, read, directions) and not _only_gathers(write, read) and not _is_fresh(write, read):
-                return f"{_text(write.node)} needs its own value of an earlier iteration: {_text(read.statement)}"
+                return (
+                    f"{shortened(write.node)} needs its own value of an earlier iteration: {shortened(read.statement)}"
+                )
     return ""
 
 
@@ -76,7 +84,9 @@ def _comes_back(write: Access, read: Access, directions: dict[str, int]) -> bool
 
 
 def _only_gathers(write: Access, read: Access) -> bool:
-    return write.statement is read.statement and gathers(write.statement, place_matcher(write.node))
+    statement = write.statement
+    view = place_matcher(statement.target) if isinstance(statement, ast.AugAssign) else place_matcher(write.node)
+    return statement is read.statement and (gathers(statement, place_matcher(write.node)) or gathers(statement, view))
 
 
 def _is_fresh(write: Access, read: Access) -> bool:
@@ -112,15 +122,36 @@ def _carried_by(nest: Nest, loop: Loop) -> str:
         else set()
     )
     bound = {event.name for event in events(loop.body, into_functions=False) if event.kind == "bind"}
-    carried = exposed(loop.body, own) & bound - set(nest.steps)
+    counted = set(nest.steps) - _counted_at_times(nest, loop)
+    carried = exposed(loop.body, own) & bound - counted
     if isinstance(loop, ast.While):
-        carried |= {event.name for event in events([loop.test])} & bound - set(nest.steps)
+        carried |= {event.name for event in events([loop.test])} & bound - counted
     for name in sorted(carried | _carried_attributes(inside)):
         place = ast.parse(name, mode="eval").body
-        sentence = _needs_itself(name, place, inside)
+        sentence = _needs_itself(name, place, inside, nest.bound)
         if sentence:
             return sentence
     return _grown_and_read(inside)
+
+
+def _counted_at_times(nest: Nest, loop: Loop) -> set[str]:
+    """Names that count in some iterations only, and that index something: ``if ...: y[k] = x[i]; k += 1``."""
+    indices = {
+        inner.id
+        for statement, loops, _ in nest.statements
+        if loop in loops
+        for node in own_nodes(statement)
+        if isinstance(node, ast.Subscript)
+        for inner in ast.walk(node.slice)
+        if isinstance(inner, ast.Name)
+    }
+    return {
+        event.name
+        for statement, loops, branches in nest.statements
+        if loop in loops and branches and isinstance(statement, ast.Assign | ast.AugAssign)
+        for event in events([statement])
+        if event.kind == "bind" and event.name in nest.steps and event.name in indices
+    }
 
 
 def _carried_attributes(inside: list[ast.stmt]) -> set[str]:
@@ -142,12 +173,13 @@ def _carried_attributes(inside: list[ast.stmt]) -> set[str]:
     }
 
 
-def _needs_itself(name: str, place: ast.expr, inside: list[ast.stmt]) -> str:
+def _needs_itself(name: str, place: ast.expr, inside: list[ast.stmt], bound: set[str]) -> str:
     matches = place_matcher(place)
     gathering = [
         statement for statement in inside if gathers(statement, matches) or running_extreme(statement, matches)
     ]
     covered = {id(node) for statement in gathering for node in ast.walk(statement)}
+    running = len(gathering) == 1 and runs_along(gathering[0], matches) and varies(gathering[0], name, bound)
     elsewhere = ""
     for statement in inside:
         if id(statement) in covered:
@@ -156,11 +188,19 @@ def _needs_itself(name: str, place: ast.expr, inside: list[ast.stmt]) -> str:
         reads = any(matches(node) and isinstance(node.ctx, ast.Load) for node in nodes)  # type: ignore[attr-defined]  # places have it
         sets = any(matches(node) and not isinstance(node.ctx, ast.Load) for node in nodes)  # type: ignore[attr-defined]
         if sets and (reads or isinstance(statement, ast.AugAssign)):
-            return f"{name} needs its own value of the iteration before: {_text(statement)}"
-        elsewhere = elsewhere or (_text(statement) if reads else "")
-    if elsewhere:
+            return f"{name} needs its own value of the iteration before: {shortened(statement)}"
+        if reads or sets:
+            plain = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) and not _in_index(nodes, matches)
+            running = running and plain and not sets
+        elsewhere = elsewhere or (shortened(statement) if reads else "")
+    if elsewhere and not running:
         return f"{elsewhere} reads {name}, which earlier iterations have changed"
     return ""
+
+
+def _in_index(nodes: list[ast.AST], matches: Matches) -> bool:
+    slices = [node.slice for node in nodes if isinstance(node, ast.Subscript)]
+    return any(matches(inner) for one in slices for inner in ast.walk(one))
 
 
 def _grown_and_read(inside: list[ast.stmt]) -> str:
@@ -179,10 +219,5 @@ def _grown_and_read(inside: list[ast.stmt]) -> str:
                 and isinstance(node.ctx, ast.Load)
                 and key(node.value) in grown - anew - {""}
             ):
-                return f"{_text(node)} is what an earlier iteration appended: {_text(statement)}"
+                return f"{shortened(node)} is what an earlier iteration appended: {shortened(statement)}"
     return ""
-
-
-def _text(node: ast.AST) -> str:
-    text = ast.unparse(node).split("\n")[0]
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -80,7 +80,7 @@ def takes_gradients(nodes: Iterable[ast.AST], origins: Origins) -> bool:
     return False
 
 
-def why_not_replayable(loop: ast.For | ast.While, nodes: list[ast.AST], origins: Origins) -> str:
+def why_not_replayable(loop: ast.stmt, nodes: list[ast.AST], origins: Origins) -> str:
     """Why the loop can't be run again without harm, or apart from its surroundings; "" if nothing speaks against it."""
     happens = list(events([loop], into_functions=False))
     bound = {event.name for event in happens if event.kind == "bind"}

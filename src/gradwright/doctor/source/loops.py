@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 from gradwright.doctor.source.effects import (
     FRAMES,
@@ -14,28 +15,13 @@ from gradwright.doctor.source.effects import (
     why_not_replayable,
 )
 from gradwright.doctor.source.files import Columns, SourceFile
+from gradwright.doctor.source.liveness import read_after
 from gradwright.doctor.source.names import Position, Scope, events, exposed
+from gradwright.doctor.source.reductions import key
 from gradwright.doctor.source.statements import DEFINITIONS, Definition, Origins, blocks, function_classes, qualname
+from gradwright.doctor.source.tails import tail_length
+from gradwright.doctor.source.walking import Loop, comprehension_of, walks
 from gradwright.ground.syntax import own_nodes
-
-Loop = ast.For | ast.While
-
-# Methods whose result is walked row by row; other calls may be anything (a loader, a file, a range).
-_ROWS = {
-    "unbind",
-    "chunk",
-    "unfold",
-    "flatten",
-    "ravel",
-    "reshape",
-    "view",
-    "t",
-    "transpose",
-    "permute",
-    "numpy",
-    "tolist",
-}
-_WRAPPERS = {"zip", "enumerate", "reversed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +33,11 @@ class LoopSite:
     of them in a module or class body); ``mutates``: live-ins whose elements or attributes it writes. ``source`` is its
     text, dedented. ``gradient_loop``: it calls ``autograd.grad``. ``reads_own_variables``: its function looks at its
     own variables as a dictionary, so that nobody else may do so unseen.
+
+    A statement (an assignment or ``return``) with a comprehension that computes with elements or rows is a site as
+    well. ``tail``: how many statements right after the loop, in the same block, belong to it, because they consume a
+    list or dict that it fills; ``live_ins`` and ``live_outs`` are those of loop and tail together. ``read_after``: the
+    live-outs that the text of the file reads later.
     """
 
     index: int
@@ -65,6 +56,8 @@ class LoopSite:
     in_function_class: bool = False
     gradient_loop: bool = False
     reads_own_variables: bool = False
+    tail: int = 0
+    read_after: tuple[str, ...] = ()
 
 
 def find_loops(file: SourceFile) -> tuple[LoopSite, ...]:
@@ -84,10 +77,13 @@ def find_loops(file: SourceFile) -> tuple[LoopSite, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a walk over statements is: the definitions around, the loops around within the innermost of them."""
+    """Where a walk over statements is: the definitions around, the loops around within the innermost of them, and the
+    place in a block."""
 
-    chain: tuple[Definition, ...] = ()
-    loops: tuple[Loop | ast.AsyncFor, ...] = ()
+    chain: tuple[Definition, ...]
+    loops: tuple[Loop | ast.AsyncFor, ...]
+    block: list[ast.stmt]
+    position: int
 
 
 class _Finder:
@@ -102,23 +98,36 @@ class _Finder:
         self.sites: list[LoopSite] = []
 
     def run(self) -> list[LoopSite]:
-        stack: list[tuple[ast.stmt, _Place]] = [(statement, _Place()) for statement in reversed(self.file.tree.body)]
+        body = self.file.tree.body
+        stack = [(statement, _Place((), (), body, at)) for at, statement in reversed([*enumerate(body)])]
         while stack:
             statement, place = stack.pop()
-            if isinstance(statement, (ast.For, ast.While)):
-                nodes = list(ast.walk(statement))
-                if _walks(statement, nodes) and not suspends(own_nodes(statement)) and not trains(nodes):
-                    self.sites.append(self.site(statement, place, nodes))
-                    continue
+            nodes = self.walked(statement, place)
+            if nodes is not None:
+                self.sites.append(self.site(statement, place, nodes))
+                continue
             if isinstance(statement, DEFINITIONS):
-                place = _Place((*place.chain, statement))
+                place = replace(place, chain=(*place.chain, statement), loops=())
             elif isinstance(statement, (ast.For, ast.While, ast.AsyncFor)):
-                place = _Place(place.chain, (*place.loops, statement))
+                place = replace(place, loops=(*place.loops, statement))
             for block in reversed([*blocks(statement)]):
-                stack.extend((inner, place) for inner in reversed(block))
+                inside = [(inner, _Place(place.chain, place.loops, block, at)) for at, inner in enumerate(block)]
+                stack.extend(reversed(inside))
         return self.sites
 
-    def site(self, loop: Loop, place: _Place, nodes: list[ast.AST]) -> LoopSite:
+    def walked(self, statement: ast.stmt, place: _Place) -> list[ast.AST] | None:
+        """The nodes of a loop or comprehension over elements or rows; None for what is no site."""
+        if isinstance(statement, (ast.For, ast.While)):
+            nodes = list(ast.walk(statement))
+            found = walks(statement, nodes)
+        else:
+            if place.chain and isinstance(place.chain[-1], ast.ClassDef):
+                return None  # a comprehension does not see the names of a class body
+            found = comprehension_of(statement) is not None
+            nodes = list(ast.walk(statement)) if found else []
+        return nodes if found and not suspends(own_nodes(statement)) and not trains(nodes) else None
+
+    def site(self, loop: ast.stmt, place: _Place, nodes: list[ast.AST]) -> LoopSite:
         span = self.columns.span(loop)
         gradient_loop = takes_gradients(nodes, self.origins)
         own = self.reads_own_variables(place)
@@ -126,8 +135,11 @@ class _Finder:
             "it needs a live graph (autograd.grad)" if gradient_loop else why_not_replayable(loop, nodes, self.origins)
         )
         reason = reason or ("its function looks at its own variables" if own else "")
-        live_ins, live_outs = self.lives(loop, place)
-        mutated = _mutated(nodes)
+        below = place.block[place.position + 1 :]
+        tail = tail_length(nodes, place.block[: place.position], below, self.origins)
+        region = [loop, *below[:tail]]
+        live_ins, live_outs = self.lives(region, place)
+        mutated = _mutated([node for statement in region for node in ast.walk(statement)] if tail else nodes)
         return LoopSite(
             index=len(self.sites),
             line=span.line,
@@ -145,6 +157,8 @@ class _Finder:
             in_function_class=any(definition in self.function_classes for definition in place.chain),
             gradient_loop=gradient_loop,
             reads_own_variables=own,
+            tail=tail,
+            read_after=self.read_later(region, live_outs, place),
         )
 
     def scope(self, node: Definition | ast.Module) -> Scope:
@@ -168,15 +182,15 @@ class _Finder:
             self.looks[function] = not OWN_VARIABLES.isdisjoint(reached)
         return self.looks[function]
 
-    def lives(self, loop: Loop, place: _Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def lives(self, region: list[ast.stmt], place: _Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Live-ins and live-outs."""
         innermost = place.chain[-1] if place.chain else self.file.tree
         scope = self.scope(innermost)
-        outer = place.loops[0] if place.loops else loop
-        bound = {event.name for event in events([loop], into_functions=False) if event.kind == "bind"}
+        outer = place.loops[0] if place.loops else None
+        bound = _bound(region)
 
-        read = exposed([loop])
-        live_ins = {name for name in read if _bound_before(scope.binds.get(name, []), loop, outer)}
+        read = exposed(region)
+        live_ins = {name for name in read if _bound_before(scope.binds.get(name, []), region, outer)}
         enclosing = [self.scope(node) for node in place.chain[:-1] if not isinstance(node, ast.ClassDef)]
         free = {name for name in read if name not in scope.binds and name not in scope.declared}
         live_ins |= {name for name in free if any(name in around.binds for around in enclosing)}
@@ -186,57 +200,38 @@ class _Finder:
         live_outs = {
             name
             for name in bound
-            if name in scope.captured | scope.declared or _read_after(scope.reads.get(name, []), loop, outer)
+            if name in scope.captured | scope.declared or _read_after(scope.reads.get(name, []), region, outer)
         }
+        if live_outs - scope.captured - scope.declared:
+            last = region[-1].end_lineno or region[-1].lineno
+            live_outs &= read_after(self.file.tree, region[0].lineno, last) | scope.captured | scope.declared
         return tuple(sorted(live_ins)), tuple(sorted(live_outs))
 
+    def read_later(self, region: list[ast.stmt], live_outs: tuple[str, ...], place: _Place) -> tuple[str, ...]:
+        """Of the names that come out, those that are read later, or in a function, which may run at any time."""
+        innermost = place.chain[-1] if place.chain else self.file.tree
+        if not live_outs or isinstance(innermost, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return live_outs
+        if isinstance(innermost, ast.ClassDef):
+            return live_outs  # attributes of the class
+        last = region[-1].end_lineno or region[-1].lineno
+        later = read_after(self.file.tree, region[0].lineno, last)
+        return tuple(name for name in live_outs if name in later or name in self.exported)
 
-def _walks(loop: Loop, nodes: list[ast.AST]) -> bool:
-    """Whether a loop's own variable helps to index something in its body, or it runs over what may be a tensor."""
-    if isinstance(loop, ast.For):
-        variables = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-        if _may_be_tensor(loop.iter):
-            return True
-    else:
-        variables = {event.name for event in events(loop.body, into_functions=False) if event.kind == "bind"}
-    if not variables:
-        return False
-    variables |= _derived(nodes, variables)
-    return any(
-        isinstance(node, ast.Subscript)
-        and any(isinstance(inner, ast.Name) and inner.id in variables for inner in ast.walk(node.slice))
-        for node in nodes
-    )
-
-
-def _derived(nodes: list[ast.AST], variables: set[str]) -> set[str]:
-    """Names that are computed from ``variables`` by integer arithmetic: ``k = 2 * i``."""
-    derived: set[str] = set()
-    assigned = [
-        (node.targets[0].id, node.value)
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, (ast.BinOp, ast.Name))
-    ]
-    arithmetic = (ast.BinOp, ast.operator, ast.Name, ast.Constant, ast.expr_context)
-    for name, value in assigned:
-        inside = list(ast.walk(value))
-        names = {node.id for node in inside if isinstance(node, ast.Name)}
-        if names & (variables | derived) and all(isinstance(node, arithmetic) for node in inside):
-            derived.add(name)
-    return derived
+    @functools.cached_property
+    def exported(self) -> set[str]:
+        """The names in ``__all__``: other files read them."""
+        return {
+            node.value
+            for statement in self.file.tree.body
+            if isinstance(statement, ast.Assign) and any(key(target) == "__all__" for target in statement.targets)
+            for node in ast.walk(statement.value)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
 
 
-def _may_be_tensor(node: ast.expr) -> bool:
-    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-        return True
-    if not isinstance(node, ast.Call):
-        return False
-    if isinstance(node.func, ast.Name):
-        return node.func.id in _WRAPPERS and any(_may_be_tensor(argument) for argument in node.args)
-    return isinstance(node.func, ast.Attribute) and node.func.attr in _ROWS
+def _bound(statements: list[ast.stmt]) -> set[str]:
+    return {event.name for event in events(statements, into_functions=False) if event.kind == "bind"}
 
 
 _FILLS = {"append", "extend", "insert", "add", "update"}
@@ -262,7 +257,7 @@ def _mutated(nodes: list[ast.AST]) -> set[str]:
     return found
 
 
-def _dedented(lines: list[str], loop: Loop, nodes: list[ast.AST]) -> str:
+def _dedented(lines: list[str], loop: ast.stmt, nodes: list[ast.AST]) -> str:
     """The loop's lines without its indentation; the inside of strings over several lines stays as it is."""
     first, last = loop.lineno, loop.end_lineno or loop.lineno
     kept: set[int] = set()
@@ -285,12 +280,13 @@ def _end(node: ast.stmt) -> Position:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
-def _bound_before(binds: list[Position], loop: ast.stmt, outer: ast.stmt) -> bool:
-    """Whether a name may have been bound when the loop is entered; ``outer`` is the outermost loop around it."""
-    return any(at < _start(loop) or _end(loop) < at <= _end(outer) for at in binds)
+def _bound_before(binds: list[Position], region: list[ast.stmt], outer: ast.stmt | None) -> bool:
+    """Whether a name may have been bound when the region is entered; ``outer`` is the outermost loop around it."""
+    again = _end(outer) if outer is not None else _end(region[-1])
+    return any(at < _start(region[0]) or _end(region[-1]) < at <= again for at in binds)
 
 
-def _read_after(reads: list[Position], loop: ast.stmt, outer: ast.stmt) -> bool:
-    """Whether a name may be read when the loop is over: below it, or in the next round of a loop around it."""
-    again = _start(outer) if outer is not loop else _end(loop)
-    return any(at > _end(loop) or again <= at < _start(loop) for at in reads)
+def _read_after(reads: list[Position], region: list[ast.stmt], outer: ast.stmt | None) -> bool:
+    """Whether a name may be read when the region is over: below it, or in the next round of a loop around it."""
+    again = _start(outer) if outer is not None else _end(region[-1])
+    return any(at > _end(region[-1]) or again <= at < _start(region[0]) for at in reads)

@@ -255,3 +255,8 @@ class _Everything(set[str]):
 def _common(ends: Sequence[set[str]]) -> set[str]:
     reached = [end for end in ends if not isinstance(end, _Everything)]
     return set.intersection(*reached) if reached else _Everything()
+
+
+def words(text: str) -> frozenset[str]:
+    """A set of names, written as a line of them."""
+    return frozenset(text.split())

@@ -75,11 +75,39 @@ def running_extreme(statement: ast.stmt, matches: Matches) -> bool:
     if len(sides) != 2 or len(own) != 1 or not isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
         return False
     other = next(side for side in sides if not matches(side))
-    sets = [inner for inner in statement.body if isinstance(inner, ast.Assign) and any(map(matches, inner.targets))]
+    sets = [
+        one for inner in statement.body if isinstance(inner, ast.Assign) for one in _pairs(inner) if matches(one[0])
+    ]
     plain = all(
         not _reads(inner.value, matches) for inner in statement.body if isinstance(inner, (ast.Assign, ast.AugAssign))
     )
-    return bool(sets) and plain and all(ast.dump(inner.value) == ast.dump(other) for inner in sets)
+    return bool(sets) and plain and all(ast.dump(value) == ast.dump(other) for _, value in sets)
+
+
+def runs_along(statement: ast.stmt, matches: Matches) -> bool:
+    """Whether a statement is a step of a running sum or product: what it has made so far may be read in every round.
+
+    >>> [runs_along(ast.parse(text).body[0], lambda node: isinstance(node, ast.Name) and node.id == "s")
+    ...     for text in ("s += x[i]", "s = s * x[i]", "s = max(s, x[i])", "s = a * s + x[i]")]
+    [True, True, False, False]
+    """
+    operators = (ast.Add, ast.Sub, ast.Mult)
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, operators) and gathers(statement, matches)
+    plain = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp)
+    return plain and isinstance(statement.value.op, operators) and gathers(statement, matches)  # type: ignore[attr-defined]  # an assignment
+
+
+def _pairs(statement: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Targets with what they become; ``best, where = x[i], i`` item by item."""
+    pairs = []
+    for target in statement.targets:
+        both = isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple)
+        if both and len(target.elts) == len(statement.value.elts):  # type: ignore[attr-defined]  # both are tuples
+            pairs += list(zip(target.elts, statement.value.elts, strict=True))  # type: ignore[attr-defined]  # two tuples, as tested above
+        else:
+            pairs.append((target, statement.value))
+    return pairs
 
 
 _OPEN = (ast.Pow, ast.Mod, ast.FloorDiv, ast.LShift, ast.RShift, ast.MatMult)

@@ -137,3 +137,14 @@ def _static_methods(node: ast.ClassDef) -> set[str]:
         if isinstance(method, ast.FunctionDef)
         and any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in method.decorator_list)
     }
+
+
+def last_import_line(tree: ast.Module) -> int:
+    """The last line of the imports at the top of a file; of its docstring, where it has none; 0 for nothing at all."""
+    last = 0
+    for position, statement in enumerate(tree.body):
+        docstring = position == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            break
+        last = statement.end_lineno or statement.lineno
+    return last

@@ -1,11 +1,11 @@
 """Calls of a hook around loops, such that nothing else in the program can tell.
 
 NOTE [unseen]: what a transformed file must keep, and how. Line numbers, columns and tracebacks: new nodes take the
-position of the loop's first word, old nodes keep theirs. Docstrings and ``from __future__`` imports: loops are
-replaced where they stand. The frame's variables: ``locals()`` of a function leaves a dictionary in the frame (before
-Python 3.13) that would keep objects alive, so it is emptied at once; where a function looks at its own variables
-itself, none are taken. Every way out (end, break, return, exception) passes ``leave``: ``try ... finally`` costs
-nothing on the way in and keeps tracebacks as they are.
+position of the loop's first word (of an assignment with a comprehension: its first character), old nodes keep theirs.
+Docstrings and ``from __future__`` imports: loops are replaced where they stand. The frame's variables: ``locals()`` of
+a function leaves a dictionary in the frame (before Python 3.13) that would keep objects alive, so it is emptied at
+once; where a function looks at its own variables itself, none are taken. Every way out (end, break, return, exception)
+passes ``leave``: ``try ... finally`` costs nothing on the way in and keeps tracebacks as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from gradwright.doctor.source.files import SourceFile
-from gradwright.doctor.source.loops import Loop, LoopSite
+from gradwright.doctor.source.files import Columns, SourceFile
+from gradwright.doctor.source.loops import LoopSite
 from gradwright.doctor.source.statements import DEFINITIONS, blocks
+from gradwright.doctor.source.walking import SITES
 
 HOOK_NAME = "__gradwright_loops__"
 
@@ -43,15 +44,15 @@ def instrument(file: SourceFile, sites: Sequence[LoopSite], hook_name: str = HOO
     finally:
         hook.leave(0)
     """
-    by_line = {site.line: site for site in sites if not site.in_function_class}
-    return _Instrumenter(by_line, hook_name, base).module(file.tree)
+    watched = [site for site in sites if not site.in_function_class]
+    return _Instrumenter(watched, Columns(file.text), hook_name, base).module(file.tree)
 
 
 class _Instrumenter:
-    def __init__(self, sites: dict[int, LoopSite], hook_name: str, base: int) -> None:
-        # A loop begins its line: no two of them share one.
-        self.sites, self.hook_name, self.base = sites, hook_name, base
-        self.lines = sorted(sites)
+    def __init__(self, sites: Sequence[LoopSite], columns: Columns, hook_name: str, base: int) -> None:
+        self.sites = {(site.line, site.column): site for site in sites}
+        self.columns, self.hook_name, self.base = columns, hook_name, base
+        self.lines = sorted({site.line for site in sites})
 
     def module(self, tree: ast.Module) -> ast.Module:
         """A copy of the path to every loop; all else is shared with the original."""
@@ -67,8 +68,8 @@ class _Instrumenter:
                 for node in block:
                     if not self.reaches(node):
                         new.append(node)
-                    elif isinstance(node, (ast.For, ast.While)) and node.lineno in self.sites:
-                        new += self.wrapped(node, self.sites[node.lineno], in_function)
+                    elif (site := self.site(node)) is not None:
+                        new += self.wrapped(node, site, in_function)
                     else:
                         copied = copy.copy(node)
                         inside = in_function
@@ -79,8 +80,16 @@ class _Instrumenter:
                 setattr(parent, name, new)
         return root
 
+    def site(self, node: ast.AST) -> LoopSite | None:
+        if not isinstance(node, SITES):
+            return None
+        span = self.columns.span(node)
+        return self.sites.get((span.line, span.column))
+
     def reaches(self, node: ast.AST) -> bool:
         """Whether a loop to wrap is this node or somewhere inside it."""
+        if isinstance(node, SITES) and not isinstance(node, (ast.For, ast.While)):
+            return node.lineno in self.lines and self.site(node) is not None
         if not isinstance(node, (ast.ExceptHandler, ast.match_case)) and next(blocks(node), None) is None:
             return False
         if isinstance(node, ast.match_case):
@@ -89,7 +98,7 @@ class _Instrumenter:
         at = bisect_left(self.lines, first)
         return at < len(self.lines) and self.lines[at] <= last
 
-    def wrapped(self, loop: Loop, site: LoopSite, in_function: bool) -> list[ast.stmt]:
+    def wrapped(self, loop: ast.stmt, site: LoopSite, in_function: bool) -> list[ast.stmt]:
         number = self.base + site.index
         recording: list[ast.stmt] = []
         if not site.reads_own_variables:
@@ -114,9 +123,10 @@ class _Instrumenter:
         return ast.Call(function, list(args), [])
 
 
-def _place(node: ast.AST, loop: Loop) -> None:
-    """Give new nodes the position of the word ``for`` or ``while``."""
-    width = len("for") if isinstance(loop, ast.For) else len("while")
+def _place(node: ast.AST, loop: ast.stmt) -> None:
+    """Give new nodes the position of the word that the statement begins with."""
+    words = {ast.For: len("for"), ast.While: len("while"), ast.Return: len("return")}
+    width = words.get(type(loop), 0)
     for new in ast.walk(node):
         if isinstance(new, (ast.stmt, ast.expr)):
             new.lineno, new.col_offset = loop.lineno, loop.col_offset

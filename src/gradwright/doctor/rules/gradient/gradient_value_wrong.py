@@ -18,7 +18,8 @@ The fix
     The cause that fits is named: a constant factor, the sign, a sum for a mean, a missing or nonlinear cotangent, a
     transpose, a permutation, swapped inputs, a dropped term, an additive offset, one region of the input, mixed rows,
     lost precision, chance, state kept between calls. Otherwise the entry that differs most is shown with both values.
-    A constant factor and a sign are mended where they stand. Where that is not enough and the forward can be traced,
+    A constant factor, a sign, a missing cotangent, a transpose, swapped inputs, an order that was changed, a term that
+    holds no cotangent are mended where they stand. Where that is not enough and the forward can be traced,
     the backward that follows from it is written in place of the wrong one, as `gw.derive` writes it, and tried.
 
 References
@@ -33,7 +34,7 @@ from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, Gr
 from gradwright.doctor.session.model import Finding, Subject
 from gradwright.doctor.session.place import Location
 
-RULE = Rule("GW101", "gradient-value-wrong", "error", needs=(GradientVerdict,), rewrite="rescale_gradient")
+RULE = Rule("GW101", "gradient-value-wrong", "error", needs=(GradientVerdict,), rewrite="mend_gradient")
 
 _FACTORS = ("constant factor", "sum for mean")
 _OUT_OF_GRAPH = (

@@ -12,7 +12,10 @@ When it is fine
 The fix
     Where sample j of the output depends on row j of the input only: one call per output column on the sum over the
     batch, `torch.autograd.grad(out[:, k].sum(), z, create_graph=True)[0]`, gives all rows at once. Where samples are
-    coupled (BatchNorm in training, attention over the batch), the sum mixes them, and the loop is right.
+    coupled (BatchNorm in training, attention over the batch), the sum mixes them, and the loop is right:
+    `gw.batch_jacobian(out, wrt=z)` finds that out, and takes them apart with `batch="coupled"`. What is done with each
+    row is then done with all of them. The rewrite is tried in a forked child while the script's graph is alive, second
+    derivatives included; the sum is proposed only where the graph itself proves the samples independent.
 
 References
     pytorch/pytorch#50584, #23475; the PyTorch tutorial on Jacobians and per-sample gradients (torch.func).
@@ -24,7 +27,7 @@ from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import GradientCalls
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW302", "loop-over-autograd-grad", "warning", needs=(GradientCalls,))
+RULE = Rule("GW302", "loop-over-autograd-grad", "warning", needs=(GradientCalls,), rewrite="batch_gradients")
 
 _RUN = 8
 _SHARE = 0.05

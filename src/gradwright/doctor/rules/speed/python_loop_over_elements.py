@@ -25,7 +25,7 @@ from gradwright.doctor.session.facts import LoopShape, OpsPerLine
 from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule(
-    "GW301", "python-loop-over-elements", "warning", needs=(OpsPerLine, LoopShape), rewrite="vectorize_loop"
+    "GW301", "python-loop-over-elements", "warning", needs=(OpsPerLine, LoopShape), rewrite="compile_loop"
 )  # fmt: skip
 
 _SHARE = 0.05

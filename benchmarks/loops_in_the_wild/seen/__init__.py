@@ -1,0 +1,1 @@
+"""Looked at while the compiler was written."""

@@ -1,0 +1,1 @@
+"""Not looked at while the compiler was written."""

@@ -1,0 +1,27 @@
+"""``gradwright explain``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gradwright.doctor.commands.scripts import USAGE
+
+
+@click.command()
+@click.argument("text", nargs=-1, required=True, type=click.UNPROCESSED)
+def explain(text: tuple[str, ...]) -> None:
+    """Explain a code (GW301) or a pasted error message. A single "-" reads it from standard input."""
+    from gradwright.doctor.explain import explain as explanation
+
+    words = sys.stdin.read() if text == ("-",) else " ".join(text)
+    found = explanation(words)
+    if found is None:
+        click.echo(
+            f"gradwright: nothing is known about {words[:200]!r}\n"
+            "  do   give a code (gradwright explain GW301), or the last line of a traceback in quotes",
+            err=True,
+        )
+        sys.exit(USAGE)
+    click.echo(found.rstrip("\n"))

@@ -1,0 +1,115 @@
+"""What commands that take a script have in common: whose argument is whose, options, exit codes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gradwright.errors import GradwrightError, UsageError
+
+if TYPE_CHECKING:
+    from gradwright.doctor.launch import Program
+    from gradwright.doctor.options import Options
+    from gradwright.doctor.settings import Settings
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+CLEAN, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
+
+
+class ScriptCommand(click.Command):
+    """Options before the script are ours; the script, and everything after it, are the script's own.
+
+    ``-m NAME`` ends our options too, as it does for ``python``; so does ``--``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        takes_value = {
+            name
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and not parameter.is_flag
+            for name in parameter.opts
+        }
+        ours, rest = 0, args
+        while ours < len(args):
+            word = args[ours]
+            if word == "-m":
+                ctx.meta["module"], rest = True, args[ours + 1 :]
+                break
+            if word == "--":
+                ctx.meta["separated"], rest = True, args[ours + 1 :]
+                break
+            if not word.startswith("-") or word == "-":
+                rest = args[ours:]
+                break
+            ours += 2 if word in takes_value else 1
+        else:
+            rest = []
+        return super().parse_args(ctx, [*args[:ours], "--", *rest])
+
+
+def script_options(command: C) -> C:
+    """The script, how long it may run, and which codes are meant."""
+    for option in reversed(
+        (
+            click.argument("script", metavar="SCRIPT [ARGUMENTS OF THE SCRIPT]...", nargs=-1, type=click.UNPROCESSED),
+            click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name, as in `python -m`."),
+            click.option("--to-end", is_flag=True, help="Let the script run to its own end."),
+            click.option(
+                "--max-steps", type=click.IntRange(1), metavar="N", help="Stop it after N optimizer steps.  [200]"
+            ),
+            click.option(
+                "--max-seconds",
+                type=click.FloatRange(0, min_open=True),
+                metavar="S",
+                help="Stop it S seconds after its first gradient (10 S after its start, if there is none).  [60]",
+            ),
+            click.option("--select", metavar="CODES", help="Only these codes or their beginnings, as in GW1,GW301."),
+            click.option("--ignore", metavar="CODES", help="Not these codes."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def asked(
+    ctx: click.Context, script: tuple[str, ...], module: bool, given: dict[str, Any]
+) -> tuple[Settings, Options, Program]:
+    """Settings and options for this script. Raises: UsageError, if there is no such script, or a table is wrong."""
+    from gradwright.doctor import settings
+    from gradwright.doctor.launch import find_program
+
+    if not script:
+        raise UsageError(f"which script? As in: gradwright {ctx.info_name} train.py --epochs 1")
+    chosen = settings.load(Path.cwd()).overridden_by(given)
+    options = chosen.options(script[0], module or bool(ctx.meta.get("module")), script[1:])
+    program = find_program(options.target, module=options.module, arguments=options.arguments)
+    return chosen, options, program
+
+
+def exiting(ctx: click.Context, command: Callable[[], int]) -> None:
+    """Leave with the command's exit code, or that of the error that it raised, told on standard error."""
+    try:
+        sys.exit(command())
+    except UsageError as error:
+        raise click.UsageError(str(error), ctx) from None
+    except GradwrightError as error:
+        click.echo(f"gradwright: {error}", err=True)
+        sys.exit(FAILED)
+
+
+def width() -> int:
+    """Cells of the terminal; 100 elsewhere."""
+    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns)) if sys.stdout.isatty() else 100
+
+
+def color() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()

@@ -1,0 +1,98 @@
+"""Is a kept session of this script, with these arguments, and of the files as they are?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import gradwright
+from gradwright.doctor.mending.choosing import shown_path
+from gradwright.doctor.mending.hunks import path_of
+from gradwright.doctor.render.remedies import command_line
+from gradwright.doctor.session.codec import from_json
+from gradwright.doctor.session.model import Report, Source
+from gradwright.doctor.source.places import is_user_file
+from gradwright.errors import SessionError, UsageError
+
+# What a report says was not examined when its run was cut short: there may be more findings, and more fixes.
+MISSING = "whatever is missing here"
+
+
+def last_session(path: Path, argv: Sequence[str], here: Path) -> Report | str:
+    """The session in ``path`` if it tells of ``argv`` and of the files as they are now; why not, if it does not."""
+    if not path.is_file():
+        return "there is no session yet"
+    try:
+        report = _read(path)
+    except SessionError as error:
+        return f"the session in {path} can't be used: {error}"
+    other = _of_another(report, argv, here)
+    if other:
+        return f"the last session is {other}"
+    if report.environment.gradwright not in ("", gradwright.__version__):
+        return f"the last session was made by Gradwright {report.environment.gradwright}"
+    if any(item.what == MISSING for item in report.not_examined):
+        return "the last session was cut short"
+    changed = changed_files(report, here)
+    return f"{changed[0]} was changed since the last session" if changed else report
+
+
+def named_session(path: Path, argv: Sequence[str], here: Path) -> Report:
+    """The session that was asked for. A file that was changed since gets no fix, the others do.
+
+    Raises: UsageError, if it can't be read, is of something else, or every file with a fix in it was changed.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no session {path}; gradwright diagnose --session {path} ... makes one")
+    try:
+        report = _read(path)
+    except SessionError as error:
+        raise UsageError(f"the session {path} can't be used: {error}") from None
+    other = _of_another(report, argv, here)
+    if other:
+        raise UsageError(f"the session {path} is {other}, not of {command_line(argv)}")
+    fixed = {path_of(finding.fix.diff) for finding in report.findings if finding.fix is not None}
+    changed = changed_files(report, here, only=fixed)
+    if changed and len(changed) == len(fixed):
+        raise UsageError(
+            f"the session {path} is older than {changed[0]}, which was changed since; "
+            f"gradwright diagnose --session {path} {command_line(argv)} makes a new one"
+        )
+    return report
+
+
+def _read(path: Path) -> Report:
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SessionError(str(error)) from None
+
+
+def _of_another(report: Report, argv: Sequence[str], here: Path) -> str:
+    """Of what else the session is; "" if it is of this script with these arguments."""
+    theirs = report.script.argv
+    if not theirs:
+        return "of no script"
+    base = Path(report.environment.cwd or here)
+    same = os.path.realpath(base / theirs[0]) == os.path.realpath(here / argv[0])
+    return "" if same and tuple(theirs[1:]) == tuple(argv[1:]) else f"of {command_line(theirs)}"
+
+
+def changed_files(report: Report, here: Path, only: set[str] | None = None) -> list[str]:
+    """The user's own files (or ``only`` these) that are not what the session holds, as they are shown."""
+    base = Path(report.environment.cwd or here)
+    changed = []
+    for source in report.sources:
+        real = Path(os.path.realpath(base / source.path))
+        if (source.path in only if only is not None else is_user_file(str(real))) and not _is_still(real, source):
+            changed.append(shown_path(real, here))
+    return changed
+
+
+def _is_still(real: Path, source: Source) -> bool:
+    try:
+        return hashlib.sha256(real.read_bytes()).hexdigest() == source.sha256
+    except OSError:
+        return False

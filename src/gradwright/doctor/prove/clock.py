@@ -1,0 +1,111 @@
+"""One call on the clock: its seconds, forward and backward, and its bytes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from gradwright.doctor.prove.copies import arguments
+from gradwright.doctor.prove.memory import MOST_OPERATIONS, PeakBytes, TooManyOperationsError
+from gradwright.doctor.prove.specimens import Args
+from gradwright.doctor.prove.trees import named_leaves, tensors
+from gradwright.doctor.prove.trial import Subject, undisturbed
+
+ENOUGH_SECONDS = 0.1
+MOST_ROUNDS = 15
+
+
+@dataclass(frozen=True)
+class Seconds:
+    forward: float
+    backward: float
+
+    @property
+    def all(self) -> float:
+        return self.forward + self.backward
+
+    def of(self, phase: str) -> float:
+        return {"forward": self.forward, "backward": self.backward}.get(phase, self.forward + self.backward)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is timed and how: ``phase`` is "forward", "backward" or "" for both.
+
+    ``prepared``: the candidate, whose other phase leaves most of its work out: only to be timed.
+    """
+
+    original: Subject
+    candidate: Subject
+    names: Callable[[Args], Sequence[str]]
+    wanted: frozenset[str]
+    phase: str = ""
+    grad: bool = True
+    prepared: Subject | None = None
+
+
+def measure(setting: Setting, subjects: Sequence[Subject], args: Args) -> list[list[Seconds]] | None:
+    """Each subject's seconds in rounds in which all have their turn; one round where that takes long.
+
+    None if one raises.
+    """
+    taken: list[list[Seconds]] = [[] for _ in subjects]
+    started = time.perf_counter()
+    while len(taken[0]) < MOST_ROUNDS and (not taken[0] or time.perf_counter() - started < ENOUGH_SECONDS):
+        for subject, mine in zip(subjects, taken, strict=True):
+            one = once(setting, subject, args)
+            if one is None:
+                return None
+            mine.append(one)
+    return taken
+
+
+def median(rounds: Sequence[Seconds]) -> Seconds:
+    """Of each phase by itself."""
+    return Seconds(statistics.median(one.forward for one in rounds), statistics.median(one.backward for one in rounds))
+
+
+def once(setting: Setting, subject: Subject, args: Args, counter: PeakBytes | None = None) -> Seconds | None:
+    """The seconds of one call on copies of the arguments. None if it raises, or is too long to count."""
+    names = setting.names(args)
+    with undisturbed(setting.grad):
+        for inner in (False, True):
+            mine, leaves = arguments(args, names, setting.wanted if setting.grad else (), inner=inner)
+            try:
+                if counter is None:
+                    return _timed(setting, subject, mine, leaves)
+                counter.known(*tensors(mine))
+                with counter:
+                    return _timed(setting, subject, mine, leaves)
+            except TooManyOperationsError:
+                return None
+            except Exception:  # it is someone else's code
+                if not leaves:
+                    return None
+    return None
+
+
+def _timed(setting: Setting, subject: Subject, args: Args, leaves: dict[str, torch.Tensor]) -> Seconds:
+    start = time.perf_counter()
+    returned = subject(*args)
+    middle = time.perf_counter()
+    if setting.phase == "forward" or not leaves:
+        return Seconds(middle - start, 0.0)
+    outputs = [value for _, value in named_leaves(list(returned), list(returned.values()))]
+    roots = [value for value in (*outputs, *tensors(args)) if isinstance(value, torch.Tensor) and value.grad_fn]
+    if not roots:
+        return Seconds(middle - start, 0.0)
+    cotangents = [torch.ones_like(root) for root in roots]
+    before = time.perf_counter()
+    torch.autograd.grad(roots, list(leaves.values()), cotangents, allow_unused=True)
+    return Seconds(middle - start, time.perf_counter() - before)
+
+
+def peak_bytes(setting: Setting, subject: Subject, args: Args, most_operations: int = MOST_OPERATIONS) -> int | None:
+    """The most bytes that one call has at once. None if it raises, or is of too many operations to count."""
+    counter = PeakBytes(most_operations)
+    return counter.peak if once(setting, subject, args, counter) else None

@@ -1,0 +1,51 @@
+"""``2 * x * g`` becomes ``(x * g).mul_(2)``, ``a + 2 * b`` becomes ``torch.add(a, b, alpha=2)``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from gradwright.doctor.rewrite.expressions.splice import Splice
+from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText
+from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.model import Finding
+from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.expressions.temporaries import Scaled, Summed, read_scaled, read_summed
+
+
+def fuse_temporaries(finding: Finding, facts: Sequence[Fact], source: SourceText) -> tuple[Proposal, ...]:
+    """One candidate. Raises: DeclinedError."""
+    splice = Splice(source)
+    suspect = splice.suspect("temporaries", finding)
+    node = suspect.node
+    assert isinstance(node, ast.BinOp)
+    if (scaled := read_scaled(node)) is not None:
+        new, what = _in_place(splice, scaled), "the number is multiplied in place, into the product that is ours"
+    elif (summed := read_summed(node)) is not None:
+        new = _fused(splice, summed, splice.torch(suspect.function))
+        what = "product and sum are one pass, without the product in memory"
+    else:
+        raise DeclinedError("it is no product and no sum")
+    text = splice.replaced([(splice.with_own_parentheses(node), new)])
+    return (splice.proposal("fuse_temporaries", suspect.function, text, what),)
+
+
+def _in_place(splice: Splice, scaled: Scaled) -> str:
+    product = " * ".join(map(splice.factor, scaled.factors))
+    number = splice.code(scaled.number)
+    if number == "-1":
+        return f"({product}).neg_()"
+    return f"({product}).{'div_' if scaled.divides else 'mul_'}({number})"
+
+
+def _fused(splice: Splice, summed: Summed, torch: str) -> str:
+    added, first = splice.code(summed.added), splice.code(summed.first)
+    if summed.second is None:
+        assert summed.number is not None
+        function = "sub" if summed.minus else "add"
+        return f"{torch}.{function}({added}, {first}, alpha={splice.code(summed.number)})"
+    number = splice.code(summed.number) if summed.number is not None else "1"
+    if summed.minus:
+        number = number.removeprefix("-") if number.startswith("-") else f"-{number}"
+    value = f", value={number}" if number != "1" else ""
+    return f"{torch}.addcmul({added}, {first}, {splice.code(summed.second)}{value})"

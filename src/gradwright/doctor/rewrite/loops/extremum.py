@@ -1,0 +1,148 @@
+"""The best one and its place: ``if x[i] > best: best, at = x[i], i``."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import replace
+
+from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.indices import indexed
+from gradwright.doctor.rewrite.loops.ir import Loop, Statement, Vector
+from gradwright.doctor.rewrite.loops.reducing import as_python
+from gradwright.doctor.rewrite.loops.stores import write_map
+from gradwright.doctor.rewrite.loops.targets import first_value, infinity
+from gradwright.doctor.rewrite.loops.value import Value
+from gradwright.doctor.rewrite.loops.writing import Writer
+from gradwright.doctor.rewrite.source_text import DeclinedError
+
+
+def write_extremum(writer: Writer, vector: Vector) -> None:
+    """``if x[i] > best: best, at = x[i], i``: of equal ones the first wins, as in torch."""
+    statement = vector.statement
+    if not vector.reduced:
+        _write_larger(writer, vector)
+        return
+    if statement.guards or statement.target.indices or len(vector.reduced) != 1:
+        raise DeclinedError("the best one under a condition, or over several loops")
+    if statement.operator not in ("<", ">"):
+        raise DeclinedError("the last of equal ones wins, torch takes the first")
+    (along,) = vector.reduced
+    kept = tuple(loop for loop in vector.axes if loop is not along)
+    function = "max" if statement.operator == ">" else "min"
+    along = _from_the_first(writer, statement.target.base, function, statement, along)
+    order = (*kept, along)
+    value = writer.lowered(order, lambda low: low.expression(statement.value))
+    low = writer.lowering(order)
+    span = low.spans.span(along)
+    if order != value.axes or value.cell or span.falls or any(low.spans.triangular(loop) for loop in order):
+        raise DeclinedError("the best of something that is no element of its own")
+    dims = [] if not kept else [nodes.constant(-1)]
+    if value.floating:
+        writer.unsafe.append("where an element is NaN, the comparison passes over it and torch takes it for the best")
+    for target, expression in statement.also:
+        if target.indices or not isinstance(expression, ast.Name) or expression.id != along.variable:
+            raise DeclinedError("with the best one the loop keeps something else than its index")
+        if span.low.terms or span.step != 1:
+            raise DeclinedError("an index that does not begin at a fixed number")
+        place = nodes.method(value.node, f"arg{function}", *dims)
+        index = ast.BinOp(place, ast.Add(), nodes.constant(span.low.constant)) if span.low.constant else place
+        _keep(writer, target.base, Value(index, kept, 0, True, "int64"))
+    best: ast.expr = nodes.method(value.node, f"a{function}", *dims)
+    if not value.number and value.floating and writer.context.tracked:
+        # The gradient goes to the first of equal ones, as in the loop; amax would share it.
+        best = nodes.attribute(nodes.method(value.node, function, nodes.constant(-1 if kept else 0)), "values")
+    _keep(writer, statement.target.base, replace(value, node=best, axes=kept))
+
+
+def _write_larger(writer: Writer, vector: Vector) -> None:
+    """``if x[i] > m[i]: m[i] = x[i]``, each iteration its own element."""
+    statement = vector.statement
+    if statement.also or not statement.target.indices:
+        raise DeclinedError("with the larger one the loop keeps something else")
+    sign: ast.cmpop = {"<": ast.Lt(), "<=": ast.LtE(), ">": ast.Gt(), ">=": ast.GtE()}[statement.operator]
+    current = ast.copy_location(_read(statement.target.node), statement.value)
+    test = ast.Compare(statement.value, [sign], [current])
+    guarded = replace(statement, kind="assign", operator="", guards=(*statement.guards, test))
+    write_map(writer, replace(vector, statement=guarded, role="map"))
+
+
+def _read(node: ast.expr) -> ast.expr:
+    """The target, as something that is read."""
+    assert isinstance(node, ast.Subscript)
+    return ast.Subscript(node.value, node.slice, ast.Load())
+
+
+def _from_the_first(writer: Writer, name: str, function: str, statement: Statement, along: Loop) -> Loop:
+    """The loop as it runs over all candidates: from the one that the best begins as, if it begins as the first of them.
+
+    Raises: DeclinedError, if it begins as neither that nor infinity.
+    """
+    wanted = float("-inf") if function == "max" else float("inf")
+    known = writer.context.known.get(name)
+    start: ast.expr | None = known.value.node if known is not None else None
+    if known is None:
+        made = writer.made(name)
+        if made is not None and made.number and made.fill == wanted:
+            return along
+        start = first_value(writer.context.frame, writer.at, name)
+    elif known.source is not None:
+        start = known.source
+    if start is not None and infinity(start) == wanted:
+        return along
+    low = nodes.integer(along.start)
+    if start is not None and low is not None and along.step == 1:
+        for begin in (low, low - 1):
+            if begin >= 0 and nodes.same(_at(statement.value, along, begin), _plain(start)):
+                if any(nodes.integer(_start_of(writer, target.base)) != begin for target, _ in statement.also):
+                    break
+                return replace(along, start=nodes.constant(begin))
+    raise DeclinedError(f"{name} begins at something else than infinity or the first element")
+
+
+def _start_of(writer: Writer, name: str) -> ast.expr | None:
+    known = writer.context.known.get(name)
+    return known.value.node if known is not None else first_value(writer.context.frame, writer.at, name)
+
+
+def _at(value: ast.expr, loop: Loop, number: int) -> ast.expr:
+    """The value in the iteration ``number`` of the loop."""
+
+    class Fixed(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:  # ast's own name for it
+            return nodes.constant(number) if node.id == loop.variable else node
+
+    return _plain(Fixed().visit(copy.deepcopy(value)))
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """Without positions, and ``x[0][1]`` as ``x[0, 1]``."""
+    if isinstance(node, ast.Subscript):
+        base, parts = indexed(node)
+        return nodes.subscript(base, parts)
+    return node
+
+
+def _keep(writer: Writer, name: str, value: Value) -> None:
+    if name in writer.context.temporaries:
+        if _is_read(writer, name):
+            writer.context.known.pop(name, None)
+            writer.remember(name, value, None)
+        return
+    if name not in writer.nest.live_outs:
+        made = writer.made(name)
+        if made is not None and made.number:
+            writer.dropped[name] = made
+        return
+    made = writer.made(name)
+    if made is not None:
+        writer.dropped[name] = made
+    writer.stored.add(name)
+    writer.assign(name, as_python(writer, value))
+
+
+def _is_read(writer: Writer, name: str) -> bool:
+    expressions = [
+        e for s in writer.nest.statements if s.kind != "extremum" for e in (s.value, *s.guards, *s.target.indices)
+    ]
+    return any(name in nodes.names_in(expression) for expression in expressions)

@@ -1,0 +1,47 @@
+"""What it finds
+    A Python loop over the rows, samples or classes of a tensor for which array code was found that does the same and
+    takes at most two thirds of the time: at least 8 iterations, at least 5 % of the watched time.
+
+Why it matters
+    Each iteration dispatches the operations of one row. Over a batch that is as many times the same Python and the same
+    dispatch; one call over the whole batch does it once, and the kernels get something to chew on.
+
+When it is fine
+    When the rows differ in shape, or the body does something of its own for each (a recurrence, a data-dependent
+    branch, random numbers): such loops are not reported, because the rewrite was tried and did not hold.
+
+The fix
+    The diff that is shown: the loop was run against it on the inputs of the run and on their neighbours.
+
+References
+    harveyslash/PyTorch_Speaker_Verification#33 (20.3 ms to 398 us); kornia/kornia#2884.
+"""
+
+from collections.abc import Iterator
+
+from gradwright.doctor.rules.rule import Facts, Rule
+from gradwright.doctor.session.facts import ArrayTwin
+from gradwright.doctor.session.model import Finding, Subject
+
+RULE = Rule("GW304", "python-loop-over-rows", "warning", needs=(ArrayTwin,), rewrite="compile_loop")
+
+
+def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    for twin in facts.of(ArrayTwin):
+        iterations = f"{twin.iterations:,} iterations, " if twin.iterations else ""
+        yield RULE.finding(
+            subject,
+            at=twin.location,
+            message=f"the loop in {subject.name} goes row by row: {iterations}{twin.share_of_step * 100:.0f} % of the "
+            f"step, {twin.before_seconds / twin.after_seconds:.1f} times as long as array code",
+            why=_why(twin),
+            hints=["take all rows at once: the operations of one row have a batched form"],
+            evidence=[twin.id],
+        )
+
+
+def _why(twin: ArrayTwin) -> str:
+    if not twin.operations:
+        return "Each of its iterations calls the same functions on one row."
+    operations = f"{twin.operations:,} operations, the same few for each row"
+    return f"Its iterations dispatched {operations} (tried on {twin.tried_on})."

@@ -1,0 +1,218 @@
+"""Each finding whose rule names a rewrite gets its fix, or why there is none; loops over rows are found here."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradwright.doctor import rules
+from gradwright.doctor.session.facts import ArrayTwin, Fact, LoopRun, LoopShape
+from gradwright.doctor.session.journal import Journal, fold
+from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
+from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.places import home, text_of_file
+from gradwright.doctor.treatment.loops import LoopTreatment
+from gradwright.doctor.treatment.patients import Called, Patients, Specimens
+from gradwright.doctor.treatment.trials import Trials, Tried
+
+if TYPE_CHECKING:
+    from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.prove import Expect
+    from gradwright.doctor.session.proposal import Proposal
+
+# A loop that is no fault by itself is rewritten where that is worth it: see ``ArrayTwin``.
+WORTH_A_TRY_SHARE = 0.05
+WORTH_A_TRY_ITERATIONS = 8
+WORTH_TELLING = 1.5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A finding with the rewrite that its rule names, the facts that show it, and the file it stands in."""
+
+    rewrite: str
+    finding: Finding
+    evidence: Sequence[Fact]
+    source: Source
+
+    @property
+    def expect(self) -> Expect:
+        """What a fix of it has to do beside being no worse."""
+        expected: dict[str, Expect] = {"gradient": "right", "numerics": "finite", "memory": "kept"}
+        return expected.get(self.finding.category, "same")
+
+    def by_text(self) -> tuple[Proposal, ...]:
+        from gradwright.doctor.rewrite import propose
+
+        return propose(self.rewrite, self.finding, self.evidence, self.source.text)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A loop in which the time goes. ``shape``: what its own lines dispatch, if they dispatch anything."""
+
+    subject: str
+    location: Location
+    share_of_step: float
+    shape: LoopShape | None = None
+
+
+def treat(journal: Journal, patients: Patients, seconds: float) -> None:
+    """Fixes for the findings in the journal, within ``seconds``; loops over rows are found here, with their fix."""
+    treatment = _Treatment(journal, patients, time.monotonic() + seconds)
+    report = fold(journal.path)
+    for finding in report.findings:
+        treatment.treat(finding, report)
+    for loop in treatment.other_loops(report):
+        treatment.rewrite_by_rows(loop, report)
+
+
+class _Treatment:
+    def __init__(self, journal: Journal, patients: Patients, until: float) -> None:
+        self.journal, self.patients = journal, patients
+        self.trials = Trials(until)
+        self.loops = LoopTreatment(patients, self.trials)
+        self.rewrites = {rule.rule.code: rule.rule.rewrite for rule in rules.all_rules()}
+
+    def treat(self, finding: Finding, report: Report) -> None:
+        rewrite = self.rewrites.get(finding.code)
+        source = report.source(finding.location.path)
+        if rewrite is None or source is None or finding.fix is not None or not _unchanged(source):
+            return
+        evidence = [fact for fact in report.facts if fact.id in finding.evidence]
+        self.journal.progress("proving", f"a fix of {finding.subject}")
+        shape = next((fact for fact in evidence if isinstance(fact, LoopShape)), None)
+        if rewrite == "compile_loop":
+            tried = self.loops.of_shape(shape, report) if shape is not None else Tried()
+        elif rewrite == "batch_gradients":
+            tried = self.gradient_loop(finding)
+        else:
+            tried = self.other(Case(rewrite, finding, evidence, source))
+        if tried.candidates or tried.fix:
+            self.journal.add(finding.with_fix(tried.candidates, tried.fix))
+
+    def other(self, case: Case) -> Tried:
+        """A fix of a Function's, or of a callable's, as a whole."""
+        for subject in dict.fromkeys(fact.subject for fact in case.evidence):
+            use = self.patients.functions.get(subject)
+            if use is not None and use.subject.origin != "library":
+                return self.in_function(case, use)
+            if subject in self.patients.callables:
+                return self.in_callable(case, self.patients.callables[subject])
+        return Tried()
+
+    def in_function(self, case: Case, use: FunctionUse) -> Tried:
+        from gradwright.doctor.prove import prove
+
+        specimens = [(args, wanted) for args, wanted in self.patients.specimens(use.subject.id) if any(wanted)]
+        namespace = getattr(use.function.forward, "__globals__", {})
+        return self.trials.first_that_holds(
+            itertools.chain(case.by_text(), self.by_running(case, use, specimens)),
+            lambda one, deadline: prove(one, use.function, namespace, specimens, expect=case.expect, deadline=deadline),
+        )
+
+    def in_callable(self, case: Case, called: Called) -> Tried:
+        from gradwright.doctor.prove import prove_function
+
+        return self.trials.first_that_holds(
+            case.by_text(),
+            lambda one, deadline: prove_function(
+                one, called.function, [(called.args, {})], expect=case.expect, deadline=deadline
+            ),
+        )
+
+    def by_running(self, case: Case, use: FunctionUse, specimens: Specimens) -> Iterator[Proposal]:
+        """What a run of the forward proposes, on the first specimen, cut. Nothing is done before it is asked for."""
+        from gradwright.doctor.probe.attempts import Limits, attempt
+        from gradwright.doctor.prove.specimens import cut, lengths, longest_axis, same_length
+        from gradwright.doctor.rewrite import prepare_to_run, propose_by_running
+
+        left = self.trials.seconds_left
+        if case.finding.category != "gradient" or not specimens or left < 1.0:
+            return
+        prepare_to_run()
+        args = specimens[0][0]
+        small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
+        found = attempt(
+            lambda: propose_by_running(case.rewrite, case.finding, case.source.text, use.function, small),
+            Limits(min(left, 20.0)),
+        )
+        if found.how == "returned":
+            yield from found.value or ()
+        else:
+            what = f"a derived backward for {use.subject.name}"
+            self.journal.add(NotExamined(what, f"its trial ended early: {found.why}"))
+
+    def gradient_loop(self, finding: Finding) -> Tried:
+        """What was tried on the live graph while the script ran."""
+        from gradwright.doctor.gradient_loops import treated
+
+        candidates, fix, why = treated(finding, self.patients.loops)
+        if why:
+            self.journal.add(NotExamined(f"a fix of the gradients at {finding.location}", why))
+        return Tried(tuple(candidates), fix)
+
+    def other_loops(self, report: Report) -> Iterator[Slow]:
+        """Loops that no finding is about, in which the time goes all the same: those over rows."""
+        told = {id_ for finding in report.findings for id_ in finding.evidence}
+        places = {shape.location for shape in report.of(LoopShape) if shape.id in told}
+        places |= {finding.location for finding in report.findings}
+        for shape in report.of(LoopShape):
+            slow = shape.share_of_step >= WORTH_A_TRY_SHARE and shape.iterations >= WORTH_A_TRY_ITERATIONS
+            if slow and not shape.carried and shape.location not in places:
+                places.add(shape.location)
+                yield Slow(shape.subject, shape.location, shape.share_of_step, shape)
+        for run in report.of(LoopRun):  # whose operations are dispatched in functions that it calls
+            subject = report.subject(run.subject)
+            if subject is None or run.share_of_step < WORTH_A_TRY_SHARE:
+                continue
+            if not any(_within(place, subject.location) for place in places):
+                yield Slow(subject.id, subject.location, run.share_of_step)
+
+    def rewrite_by_rows(self, slow: Slow, report: Report) -> None:
+        source = report.source(slow.location.path)
+        if source is None or not _unchanged(source):
+            return
+        self.journal.progress("proving", f"a fix of the loop at {slow.location}")
+        tried = self.loops.of_shape(slow.shape, report) if slow.shape else self.loops.of_subject(slow.subject, source)
+        if tried.fix is None and tried.candidates and self.patients.callables:  # somebody asked about this very code
+            why = tried.candidates[-1].counterexample or ""
+            self.journal.add(NotExamined(f"an array form of the loop at {slow.location}", why))
+        before, after = (tried.fix.proof.before_seconds, tried.fix.proof.after_seconds) if tried.fix else (None, None)
+        if tried.fix is None or not before or not after or before < WORTH_TELLING * after:
+            return
+        twin = ArrayTwin(
+            id=f"array twin {slow.location} {slow.subject}",
+            subject=slow.subject,
+            location=slow.location,
+            iterations=slow.shape.iterations if slow.shape else 0,
+            operations=slow.shape.operations if slow.shape else 0,
+            before_seconds=before,
+            after_seconds=after,
+            share_of_step=slow.share_of_step,
+            tried_on=slow.shape.tried_on if slow.shape else "",
+        )
+        self.journal.add(twin)
+        about = report.subject(slow.subject)
+        for finding in rules.judge([about] if about else [], [*report.facts, twin]):
+            if twin.id in finding.evidence:
+                self.journal.add(finding.with_fix(tried.candidates, tried.fix))
+
+
+def _within(inner: Location, outer: Location) -> bool:
+    return inner.path == outer.path and outer.line <= inner.line <= (outer.end_line or outer.line)
+
+
+def _unchanged(source: Source) -> bool:
+    """Whether the file still is what ran: nobody is handed a diff of yesterday's text."""
+    path = Path(home()) / source.path
+    try:
+        data = path.read_bytes() if path.is_file() else text_of_file(source.path).encode()
+        return hashlib.sha256(data).hexdigest() == source.sha256
+    except OSError:
+        return False

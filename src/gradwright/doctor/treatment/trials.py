@@ -1,0 +1,88 @@
+"""Candidates are proved, one after the other, each in a forked child and within its time."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradwright.doctor.session.model import Candidate, Fix
+
+if TYPE_CHECKING:
+    from gradwright.doctor.prove import Proved
+    from gradwright.doctor.session.proposal import Proposal
+
+Trial = Callable[["Proposal", float], "Proved | str"]  # with the deadline, of time.monotonic()
+
+SECONDS_OF_A_PROOF = 15.0
+MOST_PROPOSALS = 4
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a finding: its candidates in the order they were tried, the fix, the seconds of the best."""
+
+    candidates: tuple[Candidate, ...] = ()
+    fix: Fix | None = None
+
+
+def declined(why: str) -> Tried:
+    """No candidate could be written for a loop, and why."""
+    return Tried((Candidate("compile_loop", "", why),))
+
+
+class Trials:
+    """All proofs of one treatment. ``until``: of ``time.monotonic()``, after which nothing more is tried."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    @property
+    def seconds_left(self) -> float:
+        return self.until - time.monotonic()
+
+    def first_that_holds(self, proposals: Iterable[Proposal], proof: Trial) -> Tried:
+        candidates: list[Candidate] = []
+        for proposal in proposals:
+            fix, candidate = self.proved(proposal, proof)
+            candidates.append(candidate)
+            if fix is not None:
+                return Tried(tuple(candidates), fix)
+        return Tried(tuple(candidates))
+
+    def best_that_holds(self, proposals: Sequence[Proposal], proof: Trial) -> Tried:
+        """The fastest of those that hold, safe ones first; a rewrite's next form only where its first is unsafe."""
+        candidates: list[Candidate] = []
+        fixes: list[Fix] = []
+        settled: set[str] = set()
+        for proposal in proposals[:MOST_PROPOSALS]:
+            if proposal.rewrite in settled:
+                continue
+            fix, candidate = self.proved(proposal, proof)
+            candidates.append(candidate)
+            if fix is not None:
+                fixes.append(fix)
+                settled |= set() if fix.unsafe else {proposal.rewrite}
+        fixes.sort(key=lambda fix: (bool(fix.unsafe), fix.proof.after_seconds or 0.0))
+        return Tried(tuple(candidates), fixes[0] if fixes else None)
+
+    def proved(self, proposal: Proposal, proof: Trial) -> tuple[Fix | None, Candidate]:
+        from gradwright.doctor.probe.attempts import Limits, attempt
+
+        # Imported here, once: every forked child would do it anew.
+        importlib.import_module("gradwright.doctor.prove.exact")
+        if "numba" in proposal.added:
+            importlib.import_module("numba")
+        left = self.seconds_left
+        if left < 1.0:
+            why = "it was not tried: the time for proofs was used up"
+            return None, Candidate(proposal.rewrite, proposal.diff, why)
+        # A kernel is compiled anew for each dtype and layout that it is tried on.
+        seconds = min(left, 2 * SECONDS_OF_A_PROOF if "numba" in proposal.added else SECONDS_OF_A_PROOF)
+        done = attempt(lambda: proof(proposal, time.monotonic() + seconds), Limits(seconds + 2.0))
+        verdict = done.value if done.how == "returned" else f"its trial ended early: {done.why}"
+        if verdict is None or isinstance(verdict, str):
+            return None, Candidate(proposal.rewrite, proposal.diff, verdict)
+        return Fix(proposal.diff, verdict.proof, verdict.unsafe), Candidate(proposal.rewrite, proposal.diff)

@@ -1,0 +1,38 @@
+"""Swish with one sigmoid; another function whose two exponentials are of different values."""
+import torch
+
+
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        gate = torch.sigmoid(x)
+        return grad_output * gate * (1 + x * (1 - gate))
+
+
+class TwiceExp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.exp(x)
+        x = x - 1
+        y = y + torch.exp(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (y,) = ctx.saved_tensors
+        return grad_output * y
+
+
+torch.manual_seed(0)
+x = torch.randn(1000, 1000, requires_grad=True)
+for _ in range(3):
+    loss = (Swish.apply(x) + TwiceExp.apply(x)).mean()
+    loss.backward()
+print(f"loss {loss.item():.4f}")
