@@ -83,6 +83,7 @@ _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /trans
 _OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
 _COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
 _TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns|calls|inputs)\b|\d+ %")
+_LATE = re.compile(r"^not examined: [^\n]* time limit [^\n]*\n", re.M)
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
@@ -118,8 +119,8 @@ def _output(root: Path, script: str) -> str:
 
 
 def _without_times(text: str) -> list[str]:
-    """The words, without what hangs on a stopwatch: times, what was tried, line breaks, information about speed."""
-    return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", text).split())).split()
+    """The words, without what hangs on a stopwatch: times, what was tried or too late, line breaks, hints of speed."""
+    return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", _LATE.sub("", text)).split())).split()
 
 
 MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, checks_page, support_matrix_page, readme)

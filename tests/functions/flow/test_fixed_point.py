@@ -501,6 +501,7 @@ def test_what_does_not_converge_raises_or_warns_as_told(failing):
 
 
 def test_a_random_f_has_no_fixed_point_and_says_so():
+    torch.manual_seed(0)  # one run in some hundred draws equal masks until z stands still
     with pytest.raises(NotConverged, match="random"):
         fixed_point(lambda z, x: nn.functional.dropout(torch.tanh(z) + x), torch.zeros(2, 3), X.float())
 
