@@ -1,5 +1,6 @@
 """Fixtures: run a script under the doctor, quickly (in a fork of a process that has torch) or as a user would."""
 
+import gc
 import json
 import os
 import re
@@ -20,6 +21,12 @@ from gradwright.doctor.session.model import Finding, Report
 HERE = Path(__file__).parent
 # Not the user's: what is kept there is shared by the workers of a run, and by the next one.
 os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "kernels"))
+
+
+def pytest_collection_finish() -> None:
+    """Fifteen thousand collected tests are no garbage: let no collection walk through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -436,6 +436,7 @@ def codes(tmp_path_factory):
     return ended, scripts, done.stderr
 
 
+@pytest.mark.xdist_group("scripts")  # one worker makes and runs all of them
 @pytest.mark.parametrize("code, faulty, right, args", CASES)
 def test_the_script_fails_as_long_as_the_fault_is_there(code, faulty, right, args, codes, request):
     ended, scripts, errors = codes
