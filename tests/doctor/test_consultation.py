@@ -105,6 +105,7 @@ def test_what_is_right_is_called_right(case):
     ("given", "at"),
     [
         pytest.param((Doubled, X, W), "2 * (x.t() @ cotangent)", id="a Function"),
+        pytest.param((Doubled.apply, X, W), "2 * (x.t() @ cotangent)", id="a bound apply"),
         pytest.param((Layer(Doubled), X), "2 * (x.t() @ cotangent)", id="inside a module"),
         pytest.param((lambda x, w: Doubled.apply(x, w).sin(), X, W), "2 * (x.t() @ cotangent)", id="inside a lambda"),
     ],

@@ -7,6 +7,7 @@ from gradwright.checking.context import (
     is_function,
     run_backward,
     run_forward,
+    unbound,
     uses_setup_context,
 )
 from gradwright.checking.contract import count_gradients
@@ -31,5 +32,6 @@ __all__ = [
     "run_backward",
     "run_forward",
     "saved_bytes",
+    "unbound",
     "uses_setup_context",
 ]

@@ -51,6 +51,12 @@ def is_function(subject: object) -> bool:
     return isinstance(subject, type) and issubclass(subject, Function)
 
 
+def unbound(subject: Any) -> Any:
+    """The Function, of its bound ``apply``; anything else as it is."""
+    owner = getattr(subject, "__self__", None)
+    return owner if getattr(subject, "__name__", "") == "apply" and is_function(owner) else subject
+
+
 def uses_setup_context(function: FunctionType) -> bool:
     """Is it written as ``forward(...)`` with ``setup_context`` (not as ``forward(ctx, ...)``)?"""
     return function.setup_context is not Function.setup_context

@@ -18,7 +18,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from gradwright.checking.context import input_names, is_function
+from gradwright.checking.context import input_names, is_function, unbound
 from gradwright.checking.evidence import Point
 from gradwright.checking.recorded import Recorded, calm
 from gradwright.checking.report import Level, Place
@@ -164,7 +164,7 @@ def pose(
     for name, formula in (("reference", reference), ("expect", expect)):
         if formula is not None and not callable(formula):
             raise UsageError(f"{name} is a {type(formula).__name__}\n  do   a callable of the inputs, or leave it out")
-    original, subject = subject, _unbound(subject)
+    original, subject = subject, unbound(subject)
     _require_callable(subject)
     label = _label(subject)
     if is_function(subject):
@@ -207,12 +207,6 @@ def _told(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return type(value).__name__
-
-
-def _unbound(subject: Any) -> Any:
-    """The Function, of its bound ``apply``."""
-    owner = getattr(subject, "__self__", None)
-    return owner if getattr(subject, "__name__", "") == "apply" and is_function(owner) else subject
 
 
 def _label(subject: Any) -> str:

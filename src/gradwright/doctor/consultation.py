@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from gradwright.checking import input_names
+from gradwright.checking import input_names, is_function, unbound
 from gradwright.checking.chance import reproducible
 from gradwright.checking.copies import copy_in_graph
 from gradwright.doctor.examination import judge_journal, patients_of, probe, source_of
@@ -44,9 +43,9 @@ _PATIENCE = 20.0  # seconds for one call
 def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     """Is the gradient of ``fn`` at ``inputs`` right, what does it cost, what mends it?
 
-    ``fn``: an ``autograd.Function`` class, a module, or any callable of tensors. ``inputs``: what it is called with;
-    floating-point tensors that require a gradient are judged, all of them if none does. The custom Functions inside
-    are judged too. Returns the same report as the command line, which prints and shows itself in a notebook.
+    ``fn``: an ``autograd.Function`` (or its ``apply``), a module, or any callable of tensors. ``inputs``: what it is
+    called with; floating-point tensors that require a gradient are judged, all of them if none does. The custom
+    Functions inside are judged too. Returns the same report as the command line, which prints and shows itself in a notebook.
     What ``fn`` raises is told in the report, as is that it never ends: after 20 s it counts as such. It is called on
     copies; random state, buffers and the parameters' ``.grad`` are left as they were.
     Cost: two calls of ``fn`` and some hundred on smaller copies, in forked children on Linux, about a second.
@@ -66,6 +65,7 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
     ['GW101']
     """
     home()
+    fn = unbound(fn)
     given = _inputs(fn, inputs)
     with (
         tempfile.TemporaryDirectory(prefix="gradwright-") as folder,
@@ -96,7 +96,7 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
     )
     probe(journal, watch, (), options.probe_seconds)
     patients = patients_of(watch, loops.uses)
-    if not _is_function(fn) and death is None:
+    if not is_function(fn) and death is None:
         journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
         journal.add(*expressions_of_callable(subject, fn, given, Limits()))
         journal.add(*undefined_gradients(subject, fn, given, input_names(fn, len(given)), Limits()))
@@ -113,7 +113,7 @@ def _called(
     try:
         _call_once(fn, given, handed)
     except Exception as error:  # the subject is someone else's code
-        use = watch.functions.uses.get(fn) if _is_function(fn) else None
+        use = watch.functions.uses.get(fn) if is_function(fn) else None
         subject = use.subject if use is not None else subject
         _, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=subject.id)
         journal.add(subject, fact)
@@ -128,10 +128,6 @@ def _as_called(fn: Any, given: tuple[Any, ...]) -> Called | None:
     if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
         return Called(fn.__func__, (fn.__self__, *given))
     return Called(fn, given) if isinstance(fn, FunctionType) else None
-
-
-def _is_function(fn: Any) -> bool:
-    return isinstance(fn, type) and issubclass(fn, Function)
 
 
 def _name(fn: Any) -> str:
@@ -178,7 +174,7 @@ def _handed(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _call_once(fn: Any, inputs: tuple[Any, ...], handed: tuple[Any, ...]) -> None:
     """One forward and one backward. Random state, buffers and the ``.grad`` of parameters are left as they were."""
-    call: Callable[..., Any] = fn.apply if _is_function(fn) else fn
+    call: Callable[..., Any] = fn.apply if is_function(fn) else fn
     module = fn if isinstance(fn, torch.nn.Module) else None
     parameters = list(module.parameters()) if module is not None else []
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()] if module is not None else []

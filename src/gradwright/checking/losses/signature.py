@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gradwright.checking.context import is_function, uses_setup_context
+from gradwright.checking.context import is_function, unbound, uses_setup_context
 from gradwright.errors import UsageError
 
 _TARGETS = re.compile(r"(y_?)?(true|targets?|labels?|gts?|truth|ground_truth|y)")
@@ -74,8 +74,7 @@ def inner_of(original: Any) -> Any:
     """What stands behind partials and a Function's bound ``apply``."""
     while isinstance(original, functools.partial):
         original = original.func
-    owner = getattr(original, "__self__", None)
-    return owner if getattr(original, "__name__", "") == "apply" and is_function(owner) else original
+    return unbound(original)
 
 
 def _parameters(subject: Any) -> list[inspect.Parameter]:
