@@ -45,9 +45,9 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
 
     ``fn``: an ``autograd.Function`` (or its ``apply``), a module, or any callable of tensors. ``inputs``: what it is
     called with; floating-point tensors that require a gradient are judged, all of them if none does. The custom
-    Functions inside are judged too. Returns the same report as the command line, which prints and shows itself in a notebook.
-    What ``fn`` raises is told in the report, as is that it never ends: after 20 s it counts as such. It is called on
-    copies; random state, buffers and the parameters' ``.grad`` are left as they were.
+    Functions inside are judged too. Returns the same report as the command line, which prints and shows itself in a
+    notebook. What ``fn`` raises is told in the report, as is that it never ends: after 20 s it counts as such. It is
+    called on copies; random state, buffers and the parameters' ``.grad`` are left as they were.
     Cost: two calls of ``fn`` and some hundred on smaller copies, in forked children on Linux, about a second.
     Raises: UsageError if ``fn`` can't be called, or if there is neither a floating-point tensor among the inputs nor a
     loop in ``fn``.
