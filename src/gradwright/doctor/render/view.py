@@ -169,7 +169,8 @@ def _summary(report: Report, rows: list[Row]) -> str:
             parts.append(counted(len(report.findings), "finding for information", "findings for information"))
     else:
         severities = Counter(finding.severity for finding in report.findings)
-        kinds = [f"{severities[name]} {name}" for name in ("error", "warning", "info") if severities[name]]
+        nouns: dict[Severity, str] = {"error": "errors", "warning": "warnings", "info": "info"}
+        kinds = [counted(severities[one], one, more) for one, more in nouns.items() if severities[one]]
         parts.append(counted(len(report.findings), "finding") + (f" ({', '.join(kinds)})" if len(kinds) > 1 else ""))
     parts += fixes_counted(report.findings)
     return ", ".join(parts) + (f" · {len(report.suppressed):,} suppressed" if report.suppressed else "")
