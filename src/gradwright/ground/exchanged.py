@@ -6,6 +6,7 @@ import contextlib
 import gc
 from collections.abc import Iterator
 from types import CodeType, FunctionType
+from typing import Any
 
 Place = tuple[str, int]
 
@@ -32,7 +33,7 @@ def exchanged_code(path: str, module: CodeType, marked: str) -> Iterator[int]:
     fresh = {(code.co_qualname, code.co_firstlineno): code for code in _all_code(module) if _uses(code, marked)}
     names = {qualname for qualname, _ in fresh}
     changed: list[tuple[FunctionType, CodeType]] = []
-    for thing in gc.get_objects():
+    for thing in _all_objects():
         if type(thing) is FunctionType and thing.__code__.co_filename == path:
             old = thing.__code__
             new = fresh.get((old.co_qualname, old.co_firstlineno)) if old.co_qualname in names else None
@@ -44,6 +45,18 @@ def exchanged_code(path: str, module: CodeType, marked: str) -> Iterator[int]:
     finally:
         for function, old in changed:
             function.__code__ = old
+
+
+def _all_objects() -> list[Any]:
+    """Those that were frozen too, which a long process does with what it has loaded, and which are not listed else."""
+    if not gc.get_freeze_count():
+        return gc.get_objects()
+    gc.collect()  # what is garbage by now would be kept for ever
+    gc.unfreeze()
+    try:
+        return gc.get_objects()
+    finally:
+        gc.freeze()
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

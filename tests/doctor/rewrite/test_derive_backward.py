@@ -16,15 +16,15 @@ WRONG = """
 """
 
 
-def proposals(body, *args, name="gradient-value-wrong"):
+def proposals(body, *args, rewrite="mend_gradient"):
     """Of a class with this body; the finding stands at the ``return`` of its backward."""
     text = "import torch\n\n\nclass Layer(torch.autograd.Function):" + body
     names = {}
     exec(text, names)
     line = 1 + max(number for number, line in enumerate(text.splitlines()) if line.strip().startswith("return"))
     at = Location("net.py", line)
-    finding = Finding("GW101", name, "gradient", "error", "Layer", at, "", "")
-    return propose_by_running("mend_gradient", finding, text, names["Layer"], args)
+    finding = Finding("GW101", "gradient-value-wrong", "gradient", "error", "Layer", at, "", "")
+    return propose_by_running(rewrite, finding, text, names["Layer"], args)
 
 
 def mended(body, *args):
@@ -199,7 +199,7 @@ def test_a_class_whose_jvp_reads_what_is_saved_is_left_alone():
 
 
 def test_only_wrong_gradients_are_derived_again():
-    assert proposals(GATE[0], vector(5, 3), vector(3, 3), name="python-loop-over-elements") == ()
+    assert proposals(GATE[0], vector(5, 3), vector(3, 3), rewrite="compile_loop") == ()
 
 
 SCRIPT = """

@@ -48,12 +48,16 @@ def compare(
     """``reference`` is the original's outcome in float64 (or that of ``original`` again, where it raised there)."""
     if told := _unlike(original, candidate):
         return told
-    eps = max([torch.finfo(t.dtype).eps for t in tensors(trial.args) if is_real_tensor(t)], default=0.0)
+    given = list(tensors(trial.args))
+    eps = max([torch.finfo(one.dtype).eps for one in given if is_real_tensor(one)], default=0.0)
+    dense = all(one.is_contiguous() for one in given)
     worst = Difference()
     for name, mine in original.outputs.items():
         if name not in candidate.outputs:
             return Difference(told=f"it leaves no {name}")
         theirs = candidate.outputs[name]
+        if dense and _is_contiguous(mine) and not _is_contiguous(theirs):
+            return Difference(told=f"{name.removesuffix(AFTERWARDS)} is no longer contiguous: its .view(-1) would raise")
         if not trial.strict and _is_number(mine) and _all_equal(theirs, mine):
             continue  # a sum over nothing: 0 here, a tensor in other trials
         worst = _worse(worst, name, compare_values(mine, reference.outputs.get(name, mine), theirs, eps, manner.slack))
@@ -128,6 +132,10 @@ def _worse(worst: Difference, name: str, found: Difference) -> Difference:
     if found.told:
         return Difference(found.error, found.tolerance, f"{name}: {found.told}", name, found.before, found.after)
     return found if found.error > worst.error else worst
+
+
+def _is_contiguous(value: Any) -> bool:
+    return not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_contiguous()
 
 
 def _is_number(value: Any) -> bool:
