@@ -89,5 +89,6 @@ def _reasons(findings: tuple[Finding, ...] | list[Finding]) -> tuple[str, ...]:
     told = [
         f"{one.code}: {tried.counterexample}" for one in findings for tried in one.candidates if tried.counterexample
     ]
+    told += [f"{one.code}: {one.fix.unsafe}" for one in findings if one.fix and one.fix.unsafe]
     told = told or [f"{one.code}: {hint}" for one in findings for hint in one.hints]
     return tuple(told) or tuple(f"{one.code}: {one.message}" for one in findings) or ("no finding",)

@@ -122,12 +122,13 @@ def _formula(draw: st.DrawFn, inputs: tuple[str, ...], operations: tuple[str, ..
         return _infix(name, *arguments) if name in ARITHMETIC else _called(name, *arguments)
 
     def condition_of(depth: int) -> Drawn:
-        name = draw(st.sampled_from(connectives)) if connectives and not draw(st.integers(0, 2)) else "compare"
+        joined = connectives and depth and not draw(st.integers(0, 2))  # at depth 0 it could go on for ever
+        name = draw(st.sampled_from(connectives)) if joined else "compare"
         if name == "not":
-            a = condition_of(max(depth - 1, 0))
+            a = condition_of(depth - 1)
             return Drawn(f"(not {a.text})", not_(a.output))
         if name in ("and", "or"):
-            a, b = condition_of(max(depth - 1, 0)), condition_of(max(depth - 1, 0))
+            a, b = condition_of(depth - 1), condition_of(depth - 1)
             return Drawn(f"({a.text} {name} {b.text})", (and_ if name == "and" else or_)(a.output, b.output))
         order = draw(st.sampled_from(orders))
         a, b = number_of(depth), number_of(depth)

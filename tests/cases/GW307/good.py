@@ -12,7 +12,8 @@ class Swish(torch.autograd.Function):
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
         gate = torch.sigmoid(x)
-        return grad_output * gate * (1 + x * (1 - gate))
+        slope = torch.addcmul(gate, x * gate, 1 - gate)
+        return grad_output * slope
 
 
 class TwiceExp(torch.autograd.Function):

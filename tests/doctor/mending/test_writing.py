@@ -210,13 +210,16 @@ def test_a_disk_that_is_full_at_any_moment_leaves_all_files_old_or_all_new(made:
     assert failed > 5
 
 
-def test_ctrl_c_at_any_moment_leaves_all_files_old_or_all_new(made: Callable, tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_at_any_moment_leaves_all_files_old_or_all_new(
+    made: Callable, tmp_path: Path, number: signal.Signals
+):
     files = [made("a.py"), made("b.py")]
     interrupted = finished = 0
     for at in range(1, number_of_calls(files) + 1):
         fresh(files, tmp_path)
         try:
-            with struck(at, lambda: os.kill(os.getpid(), signal.SIGINT)):
+            with struck(at, lambda: os.kill(os.getpid(), number)):
                 write(files)
         except KeyboardInterrupt:
             interrupted += 1

@@ -38,6 +38,9 @@ def only(text: str) -> LoopSite:
         "for row in x.unbind(0):\n    f(row)",
         "i = 0\nwhile i < n:\n    y[i] = x[i]\n    i += 1",
         "for i in range(n):\n    for j in range(m):\n        y[j] = i",
+        "for d in range(n):\n    columns.append(x ** d)",
+        "for k in range(n):\n    f = 2.0 ** k\n    columns.append(torch.sin(f * x))",
+        "for c in range(n):\n    sizes.append((labels == c).sum())",
     ],
 )
 def test_loops_over_elements_and_rows_are_candidates(text: str):
@@ -48,6 +51,10 @@ def test_loops_over_elements_and_rows_are_candidates(text: str):
     "text",
     [
         "for epoch in range(9):\n    train(model)",
+        "for epoch in range(9):\n    if epoch == last:\n        log.append(f(epoch))",
+        "for k in range(9):\n    f(2 ** k)",
+        "for k in range(9):\n    names.append(f'{k}' if k == first else other)",
+        "for k in range(9):\n    firsts.append(k == 0)",
         "for x, y in DataLoader(data):\n    evaluate(x, y)",
         "for name, value in d.items():\n    show(name, value)",
         "while not done():\n    poll()",

@@ -235,8 +235,8 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[Callable[[], None]]:
-    """Ctrl-C waits for a moment at which nothing is half done; the callable raises it then. After the last of these
-    moments it is dropped: what was asked for is done."""
+    """Ctrl-C and ``kill`` wait for a moment at which nothing is half done; the callable raises it then. After the last
+    of these moments it is dropped: what was asked for is done."""
     asked: list[int] = []
 
     def stop_if_asked() -> None:
@@ -246,8 +246,10 @@ def _interrupts_held() -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield stop_if_asked  # Ctrl-C reaches the main thread only
         return
-    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    held = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, lambda number, frame: asked.append(number)) for one in held]
     try:
         yield stop_if_asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in zip(held, before, strict=True):
+            signal.signal(one, handler)

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from gradwright.doctor.probe.measured import Measured, are_tensors, distinct, seconds_of
 from gradwright.doctor.probe.operations import Body, Dispatched, same_memory
+from gradwright.doctor.probe.temporaries import temporaries
 from gradwright.doctor.source.expressions import Pattern, Suspect
-from gradwright.doctor.source.expressions.temporaries import read_summed
 from gradwright.ground.tensors import tensor_bytes
-
-
-@dataclass(frozen=True)
-class Measured:
-    """``bytes``: read and written. ``minimum_bytes``: its distinct inputs and its result. ``extra_bytes``: of the
-    tensors that are made and not needed. ``shapes``: of the parts; ``wide_part``: which of them is float64;
-    ``spoilt``: entries that are NaN and should not be."""
-
-    bytes: int
-    minimum_bytes: int
-    extra_bytes: int
-    seconds: float
-    shapes: tuple[tuple[int, ...], ...] = ()
-    wide_part: int | None = None
-    spoilt: int = 0
 
 
 def product_summed(suspect: Suspect, body: Body) -> Measured | None:
@@ -38,20 +22,20 @@ def product_summed(suspect: Suspect, body: Body) -> Measured | None:
         return None  # not run, or in a loop, or of numbers
     steps = [found[0] for found in products]
     pairs = [step.args[:2] for step in steps]
-    if not all(map(_are_tensors, pairs)):
+    if not all(map(are_tensors, pairs)):
         return None
     factors: list[Tensor] = [pairs[0][0], *(pair[1] for pair in pairs)]
     if len({factor.dtype for factor in factors}) > 1 or not factors[0].is_floating_point():
         return None
     whole, result = steps[-1].made_bytes, sums[0].made_bytes
-    inputs = _distinct(factors)
+    inputs = distinct(factors)
     if whole < 2 * max(inputs, result):
         return None
     return Measured(
         bytes=sum(step.bytes for step in (*steps, sums[0])),
         minimum_bytes=inputs + result,
         extra_bytes=sum(step.made_bytes for step in steps),
-        seconds=_seconds((*steps, sums[0])),
+        seconds=seconds_of((*steps, sums[0])),
         shapes=tuple(tuple(factor.shape) for factor in factors),
     )
 
@@ -67,7 +51,7 @@ def recomputed(suspect: Suspect, body: Body) -> Measured | None:
         bytes=once * (1 + len(again)),
         minimum_bytes=once,
         extra_bytes=first[-1].made_bytes * len(again),
-        seconds=sum(map(_seconds, again)),
+        seconds=sum(map(seconds_of, again)),
         shapes=tuple(tuple(tensor.shape) for tensor in first[-1].made),
     )
 
@@ -85,48 +69,10 @@ def _are_the_same(first: list[Dispatched], again: list[Dispatched]) -> bool:
     return True
 
 
-def temporaries(suspect: Suspect, body: Body) -> Measured | None:
-    """Arithmetic of two steps or more, each of which makes a tensor as large as the result."""
-    last = body.at(suspect.node)
-    if len(last) != 1 or len(last[0].made) != 1:
-        return None
-    result = last[0].made[0]
-    steps = [found[0] for node in _arithmetic(suspect.node) if len(found := body.at(node)) == 1]
-    whole = [step for step in steps if step.fresh and step.made[0].shape == result.shape]
-    tensors = [value for step in whole for value in step.args if isinstance(value, Tensor)]
-    same = all(tensor.dtype == result.dtype for tensor in tensors)
-    if len(whole) < 2 or not result.is_floating_point() or not same:
-        return None
-    if isinstance(suspect.node, ast.BinOp) and read_summed(suspect.node) and not _are_tensors(last[0].args[:2]):
-        return None  # torch.add takes no number first
-    inputs = [tensor for tensor in tensors if not any(tensor is step.made[0] for step in whole)]
-    return Measured(
-        bytes=sum(step.bytes for step in whole),
-        minimum_bytes=_distinct(inputs) + tensor_bytes(result),
-        extra_bytes=(len(whole) - 1) * tensor_bytes(result),
-        seconds=_seconds(whole),
-        shapes=(tuple(result.shape),),
-    )
-
-
-def _are_tensors(values: tuple[Any, ...]) -> bool:
-    return all(isinstance(value, Tensor) for value in values)
-
-
-def _arithmetic(node: ast.AST) -> list[ast.BinOp]:
-    """The sums and products that a node is made of, without those inside its factors' own calls and parentheses."""
-    found: list[ast.BinOp] = []
-    if isinstance(node, ast.BinOp):
-        found.append(node)
-        for side in (node.left, node.right):
-            if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult | ast.Div):
-                found += _arithmetic(side)
-    return found
-
-
 def copied(suspect: Suspect, body: Body) -> Measured | None:
     """A copy that really was made."""
-    steps = [step for step in body.at(suspect.node) if step.fresh and step.name.startswith(("aten.clone", "aten.rep"))]
+    names = ("aten.clone", "aten.repeat", "aten._to_copy")
+    steps = [step for step in body.at(suspect.node) if step.fresh and step.name.startswith(names)]
     if len(steps) != 1:
         return None
     given = steps[0].given[0]
@@ -136,7 +82,7 @@ def copied(suspect: Suspect, body: Body) -> Measured | None:
         bytes=steps[0].bytes,
         minimum_bytes=tensor_bytes(given),
         extra_bytes=steps[0].made_bytes,
-        seconds=_seconds(steps),
+        seconds=seconds_of(steps),
         shapes=(tuple(given.shape),),
     )
 
@@ -165,9 +111,9 @@ def masked_write(suspect: Suspect, body: Body) -> Measured | None:
     inputs = [step.args[0] for step in reads] + [step.args[1][0] for step in writes[:1]]
     return Measured(
         bytes=sum(step.bytes for step in steps),
-        minimum_bytes=_distinct(inputs) + tensor_bytes(target),
+        minimum_bytes=distinct(inputs) + tensor_bytes(target),
         extra_bytes=sum(step.made_bytes for step in steps if step.fresh),
-        seconds=_seconds(steps),
+        seconds=seconds_of(steps),
         shapes=(tuple(target.shape),),
     )
 
@@ -175,7 +121,7 @@ def masked_write(suspect: Suspect, body: Body) -> Measured | None:
 def mask_product(suspect: Suspect, body: Body) -> Measured | None:
     """A product that is NaN where the mask is False."""
     steps = body.at(suspect.node)
-    if len(steps) != 1 or not _are_tensors(steps[0].args[:2]) or not isinstance(suspect.node, ast.BinOp):
+    if len(steps) != 1 or not are_tensors(steps[0].args[:2]) or not isinstance(suspect.node, ast.BinOp):
         return None
     left, right = steps[0].args[:2]
     mask, other = (left, right) if suspect.node.left is suspect.others[0] else (right, left)
@@ -186,7 +132,7 @@ def mask_product(suspect: Suspect, body: Body) -> Measured | None:
         bytes=steps[0].bytes,
         minimum_bytes=steps[0].bytes,
         extra_bytes=0,
-        seconds=_seconds(steps),
+        seconds=seconds_of(steps),
         spoilt=spoilt,
     )
 
@@ -194,7 +140,7 @@ def mask_product(suspect: Suspect, body: Body) -> Measured | None:
 def promoted(suspect: Suspect, body: Body) -> Measured | None:
     """The first operation that meets a float64 tensor with one that is narrower: what follows is float64 as well."""
     steps = body.at(suspect.node)
-    if len(steps) != 1 or not _are_tensors(steps[0].args[:2]):
+    if len(steps) != 1 or not are_tensors(steps[0].args[:2]):
         return None
     sides: list[Tensor] = list(steps[0].args[:2])
     wide = [side.dtype is torch.float64 and side.dim() > 0 for side in sides]
@@ -211,7 +157,7 @@ def promoted(suspect: Suspect, body: Body) -> Measured | None:
         bytes=sum(step.bytes for step in after),
         minimum_bytes=max(1, sum(step.bytes for step in after) // 2),
         extra_bytes=sum(step.made_bytes for step in after) // 2,
-        seconds=_seconds(after),
+        seconds=seconds_of(after),
         shapes=tuple(tuple(side.shape) for side in sides),
         wide_part=part,
     )
@@ -219,18 +165,6 @@ def promoted(suspect: Suspect, body: Body) -> Measured | None:
 
 def _reads_narrow(step: Dispatched) -> bool:
     return any(one.is_floating_point() and one.dtype is not torch.float64 for one in step.given)
-
-
-def _distinct(tensors: Iterable[Tensor]) -> int:
-    found: list[Tensor] = []
-    for tensor in tensors:
-        if not any(same_memory(tensor, other) for other in found):
-            found.append(tensor)
-    return sum(map(tensor_bytes, found))
-
-
-def _seconds(steps: Iterable[Dispatched]) -> float:
-    return sum(step.seconds for step in steps)
 
 
 MEASURES: dict[Pattern, Callable[[Suspect, Body], Measured | None]] = {

@@ -1,10 +1,10 @@
 """Candidate against original: a Proof comes out, or the smallest counterexample in words.
 
-Three doors (a Function, a plain function, a region of statements) into one engine. The changed code alone is made, in a
-copy of the module's namespace; the rest of the script never runs again. What is claimed is **verified**: it held on the
-real inputs (cut to a size at which the original can be tried again and again) and on their neighbours, and no faulty
-twin of the candidate slipped through the same trials. It is **proved** if, besides, the change comes with a certificate
-for all shapes, and outputs and gradients are equal as real formulas at several of them.
+Four doors (a Function, a plain function, one in the other's place, a region of statements) into one engine. The changed
+code alone is made, in a copy of the module's namespace; the rest of the script never runs again. What is claimed is
+**verified**: it held on the real inputs (cut to a size at which the original can be tried again and again) and on their
+neighbours, and no faulty twin of the candidate slipped through the same trials. It is **proved** if, besides, the
+change comes with a certificate for all shapes, and outputs and gradients are equal as real formulas at several of them.
 
 What a candidate does at inf, NaN, between equal elements, or in a dtype that the run did not use may differ: then it is
 **unsafe**, and a sentence says where. Two arguments that were apart in the run are taken to be apart.
@@ -20,11 +20,9 @@ from typing import Any, Literal
 
 import torch
 
-from gradwright.checking.chance import chance_held
-from gradwright.doctor.prove.attempt import Attempt, Proved
+from gradwright.doctor.prove.attempt import Attempt, Proved, tried
 from gradwright.doctor.prove.compare import Manner
 from gradwright.doctor.prove.compiled import (
-    NotCompilableError,
     class_node,
     function_node,
     kernels_of,
@@ -37,16 +35,15 @@ from gradwright.doctor.prove.compiled import (
     with_kernels,
 )
 from gradwright.doctor.prove.harness import Harness
-from gradwright.doctor.prove.learning import OutOfTimeError
 from gradwright.doctor.prove.one_round import one_round
+from gradwright.doctor.prove.plain import prove_plain
 from gradwright.doctor.prove.regions import find_region, fits, inputs, make_region, outputs, scales, without_graph
 from gradwright.doctor.prove.rightness import Rightness, chosen, compiled_where_dense, names_of, subject_of, wrong_value
-from gradwright.doctor.prove.trees import CannotCopyError
 from gradwright.doctor.prove.trial import Subject, wanted_of
 from gradwright.doctor.session.proposal import Proposal
 from gradwright.doctor.source.entered import LoopUse
 
-__all__ = ["Expect", "Proved", "prove", "prove_function", "prove_region"]
+__all__ = ["Expect", "Proved", "prove", "prove_function", "prove_plain", "prove_region"]
 
 MUTANTS_OF_A_RESCALING = 24
 MOST_SPECIMENS = 8
@@ -121,7 +118,7 @@ def prove(
             engine.also_fine = lambda twin: rightness.right(made(twin))
         return engine.run([(args, chosen(names(args), wanted)) for args, wanted in given], seconds)
 
-    return _tried(attempt)
+    return tried(attempt)
 
 
 def prove_function(
@@ -188,7 +185,7 @@ def prove_function(
         values = [(*positional, *(named[key] for key in kwargs)) for positional, named in alike]
         return engine.run([(one, wanted_of(names, one)) for one in values], seconds)
 
-    return _tried(attempt)
+    return tried(attempt)
 
 
 def prove_region(proposal: Proposal, use: LoopUse, text: str, *, deadline: float) -> Proved | str:
@@ -233,20 +230,10 @@ def prove_region(proposal: Proposal, use: LoopUse, text: str, *, deadline: float
         specimens = [(tuple(entry.values()), wanted_of(names, list(entry.values()))) for entry in entries]
         return engine.run(specimens, use.seconds / max(1, use.entries) or None)
 
-    return _tried(attempt)
+    return tried(attempt)
 
 
 def _names_of_arguments(function: types.FunctionType, count: int) -> list[str]:
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount])[:count]
     return names + [f"argument {index}" for index in range(len(names), count)]
-
-
-def _tried(attempt: Callable[[], Proved | str]) -> Proved | str:
-    try:
-        with chance_held():
-            return attempt()
-    except OutOfTimeError:
-        return "no time was left to try it on everything"
-    except (NotCompilableError, CannotCopyError) as error:
-        return str(error)

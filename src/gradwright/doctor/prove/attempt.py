@@ -9,14 +9,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradwright.checking.chance import chance_held
 from gradwright.doctor.prove.clock import Setting
 from gradwright.doctor.prove.compare import Difference
 from gradwright.doctor.prove.compiled import NotCompilableError
 from gradwright.doctor.prove.harness import Harness, Verdict
-from gradwright.doctor.prove.learning import Specimen
+from gradwright.doctor.prove.learning import OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import LIMIT, mutants
 from gradwright.doctor.prove.specimens import Args, cuts, describe, not_square, tensors
 from gradwright.doctor.prove.timing import Timing, compare_speed
+from gradwright.doctor.prove.trees import CannotCopyError
 from gradwright.doctor.prove.trial import Subject, Trial, real, run
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
@@ -65,7 +67,7 @@ class Attempt:
     also_fine: Callable[[Any], bool] = lambda definition: False
 
     def run(self, specimens: Sequence[Specimen], seconds: float | None) -> Proved | str:
-        """Raises: OutOfTimeError, NotCompilableError, CannotCopyError."""
+        """Raises: what :func:`tried` tells."""
         candidate = self.make(self.definition)
         if reason := self.harness.learn(specimens, candidate):
             return reason
@@ -184,7 +186,8 @@ class Attempt:
         mine = self.harness
         names = mine.names
         wanted &= real(names(args), args)
-        setting = Setting(mine.original, candidate, names, wanted, self.phase, mine.grad, self.prepared)
+        counted = "elementwise(" not in self.proposal.added
+        setting = Setting(mine.original, candidate, names, wanted, self.phase, mine.grad, self.prepared, counted)
         return compare_speed(setting, args, seconds=seconds, deadline=mine.deadline)
 
     def _exact(self, candidate: Subject) -> tuple[str, ...] | str:
@@ -224,6 +227,17 @@ class Attempt:
                         points.append((small, tuple(name in wanted for name in harness.names(small))))
                         break
         return list({describe(args): (args, wanted) for args, wanted in points}.values())
+
+
+def tried(attempt: Callable[[], Proved | str]) -> Proved | str:
+    """What an attempt comes to; why there was none, in one sentence, where it could not be made."""
+    try:
+        with chance_held():
+            return attempt()
+    except OutOfTimeError:
+        return "no time was left to try it on everything"
+    except (NotCompilableError, CannotCopyError) as error:
+        return str(error)
 
 
 def _note(trial: Trial) -> str:

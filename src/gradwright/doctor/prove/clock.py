@@ -36,7 +36,8 @@ class Seconds:
 class Setting:
     """What is timed and how: ``phase`` is "forward", "backward" or "" for both.
 
-    ``prepared``: the candidate, whose other phase leaves most of its work out: only to be timed.
+    ``prepared``: the candidate, whose other phase leaves most of its work out: only to be timed. ``counted``: whether
+    bytes can be counted: an elementwise kernel that is watched runs as torch's operations.
     """
 
     original: Subject
@@ -46,6 +47,7 @@ class Setting:
     phase: str = ""
     grad: bool = True
     prepared: Subject | None = None
+    counted: bool = True
 
 
 def measure(setting: Setting, subjects: Sequence[Subject], args: Args) -> list[list[Seconds]] | None:
@@ -107,5 +109,7 @@ def _timed(setting: Setting, subject: Subject, args: Args, leaves: dict[str, tor
 
 def peak_bytes(setting: Setting, subject: Subject, args: Args, most_operations: int = MOST_OPERATIONS) -> int | None:
     """The most bytes that one call has at once. None if it raises, or is of too many operations to count."""
+    if not setting.counted:
+        return None
     counter = PeakBytes(most_operations)
     return counter.peak if once(setting, subject, args, counter) else None

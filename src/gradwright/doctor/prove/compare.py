@@ -57,7 +57,9 @@ def compare(
             return Difference(told=f"it leaves no {name}")
         theirs = candidate.outputs[name]
         if dense and _is_contiguous(mine) and not _is_contiguous(theirs):
-            return Difference(told=f"{name.removesuffix(AFTERWARDS)} is no longer contiguous: its .view(-1) would raise")
+            return Difference(
+                told=f"{name.removesuffix(AFTERWARDS)} is no longer contiguous: its .view(-1) would raise"
+            )
         if not trial.strict and _is_number(mine) and _all_equal(theirs, mine):
             continue  # a sum over nothing: 0 here, a tensor in other trials
         worst = _worse(worst, name, compare_values(mine, reference.outputs.get(name, mine), theirs, eps, manner.slack))

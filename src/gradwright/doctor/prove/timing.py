@@ -63,9 +63,13 @@ def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadli
     """
     best: Timing | None = None
     longest, full = longest_axis(args), _elements(args, None)
+    whole_length = max((size for tensor in tensors(args) for size in tensor.shape), default=1)
     most = SECONDS_WHERE_KNOWN if seconds is not None else MOST_SECONDS
     while time.monotonic() < deadline:
         measured = _measured(setting, args, longest)
+        if measured is None and best is None and longest < whole_length:
+            longest *= 2  # sizes that hang together in a way that no cut keeps
+            continue
         if measured is None:
             break
         small, found = measured
@@ -88,7 +92,7 @@ def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadli
         ]
         if not reach:
             break
-        longest = reach[-1] if per_element * full > allowed else max(max(t.shape, default=1) for t in tensors(args))
+        longest = reach[-1] if per_element * full > allowed else whole_length
     whole = _alone(setting, args, full, deadline) if seconds is not None and best else None
     if seconds is None or best is None or whole is None:
         return best

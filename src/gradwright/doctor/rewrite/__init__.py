@@ -25,6 +25,7 @@ from gradwright.doctor.rewrite.kernels import compile_kernel
 from gradwright.doctor.rewrite.loops import compile_loop
 from gradwright.doctor.rewrite.mend_gradient import mend_gradient
 from gradwright.doctor.rewrite.opaque_body import vmap_body
+from gradwright.doctor.rewrite.plain_forward import plain_forward
 from gradwright.doctor.rewrite.save_for_backward import save_for_backward
 from gradwright.doctor.rewrite.source_text import DeclinedError, SourceText
 from gradwright.doctor.session.facts import Fact
@@ -36,7 +37,7 @@ from gradwright.doctor.source.seen import Seen
 if TYPE_CHECKING:
     from torch.autograd import Function
 
-__all__ = ["Proposal", "prepare_to_run", "propose", "propose_by_running", "propose_loop"]
+__all__ = ["Proposal", "prepare_to_run", "propose", "propose_by_running", "propose_loop", "propose_plain"]
 
 REWRITES: dict[str, Callable[[Finding, Sequence[Fact], SourceText], tuple[Proposal, ...]]] = {
     "mend_gradient": mend_gradient,
@@ -67,6 +68,16 @@ def propose(rewrite: str, finding: Finding, facts: Sequence[Fact], text: str) ->
         return REWRITES[rewrite](finding, facts, SourceText(finding.location.path, text))
     except (DeclinedError, cst.ParserSyntaxError):
         return ()
+
+
+def propose_plain(finding: Finding, text: str) -> tuple[tuple[Proposal, ...], str]:
+    """The plain function that a Function is to become, if there is one, and why there is none, in one sentence."""
+    try:
+        return (plain_forward(finding, SourceText(finding.location.path, text)),), ""
+    except DeclinedError as error:
+        return (), str(error)
+    except cst.ParserSyntaxError as error:
+        return (), f"its file is not read: {error.message}"
 
 
 def propose_loop(path: str, text: str, site: LoopSite, seen: Seen) -> tuple[tuple[Proposal, ...], str]:

@@ -64,8 +64,9 @@ def find_loops(file: SourceFile) -> tuple[LoopSite, ...]:
     """The candidate loops, in the order of the text. Cost: about 50 ms per thousand lines of loops, little elsewhere.
 
     A loop is a candidate if its variable (of a ``while``: a name that its body binds again) helps to index something,
-    or if it runs directly over a name, attribute or subscript. Loops that train (``backward``, ``step``, ``zero_grad``)
-    or are left in the middle (``yield``, ``await``) are not; candidates inside them are found.
+    or if it runs directly over a name, attribute or subscript, or if it gathers powers by its variable, or masks of
+    what is equal to it. Loops that train (``backward``, ``step``, ``zero_grad``) or are left in the middle (``yield``,
+    ``await``) are not; candidates inside them are found.
 
     >>> from gradwright.doctor.source.files import parse
     >>> text = b"def f(x, y, n):\\n    for i in range(n):\\n        y[i] = x[i] ** 2\\n    return y\\n"

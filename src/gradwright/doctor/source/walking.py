@@ -19,7 +19,10 @@ _WRAPPERS = {"zip", "enumerate", "reversed"}
 
 
 def walks(loop: Loop, nodes: list[ast.AST]) -> bool:
-    """Whether a loop's own variable helps to index something in its body, or it runs over what may be a tensor."""
+    """Whether a loop's own variable helps to index something in its body, or it runs over what may be a tensor.
+
+    Or it gathers what it computes with the numbers of a range: powers, or what is equal to each.
+    """
     if isinstance(loop, ast.For):
         variables = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
         if _may_be_tensor(loop.iter):
@@ -29,6 +32,8 @@ def walks(loop: Loop, nodes: list[ast.AST]) -> bool:
     if not variables:
         return False
     variables |= _derived(nodes, variables)
+    if isinstance(loop, ast.For) and _is_range(loop.iter) and _gathers(nodes) and _computes_with(nodes, variables):
+        return True
     return any(
         isinstance(node, ast.Subscript)
         and any(isinstance(inner, ast.Name) and inner.id in variables for inner in ast.walk(node.slice))
@@ -57,6 +62,36 @@ def _computes(node: Listed) -> bool:
         for inner in inside
     )
     return indexed or _may_be_tensor(node.generators[0].iter)
+
+
+def _is_range(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+
+
+def _gathers(nodes: list[ast.AST]) -> bool:
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+        for node in nodes
+    )
+
+
+def _computes_with(nodes: list[ast.AST], variables: set[str]) -> bool:
+    """Whether a round's number is an exponent or a base (``x ** d``), or what something is compared with to get a mask
+    (``labels == c``); a comparison that an ``if`` tests says nothing of tensors."""
+    tests = {
+        id(inner) for node in nodes if isinstance(node, (ast.If, ast.IfExp, ast.While)) for inner in ast.walk(node.test)
+    }
+    for node in nodes:
+        sides: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            sides = [node.left, node.right]
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and id(node) not in tests:
+            sides = [node.left, node.comparators[0]]
+            if any(isinstance(side, ast.Constant) for side in sides):
+                continue
+        if any(isinstance(side, ast.Name) and side.id in variables for side in sides):
+            return True
+    return False
 
 
 def _derived(nodes: list[ast.AST], variables: set[str]) -> set[str]:

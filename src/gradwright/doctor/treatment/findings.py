@@ -5,51 +5,31 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwright.doctor import rules
-from gradwright.doctor.session.facts import ArrayTwin, Fact, LoopRun, LoopShape
+from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import home, text_of_file
+from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.loops import LoopTreatment
 from gradwright.doctor.treatment.patients import Called, Patients, Specimens
+from gradwright.doctor.treatment.plain import plain_function
 from gradwright.doctor.treatment.trials import Trials, Tried
 
 if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
-    from gradwright.doctor.prove import Expect
     from gradwright.doctor.session.proposal import Proposal
 
 # A loop that is no fault by itself is rewritten where that is worth it: see ``ArrayTwin``.
 WORTH_A_TRY_SHARE = 0.05
 WORTH_A_TRY_ITERATIONS = 8
 WORTH_TELLING = 1.5
-
-
-@dataclass(frozen=True)
-class Case:
-    """A finding with the rewrite that its rule names, the facts that show it, and the file it stands in."""
-
-    rewrite: str
-    finding: Finding
-    evidence: Sequence[Fact]
-    source: Source
-
-    @property
-    def expect(self) -> Expect:
-        """What a fix of it has to do beside being no worse."""
-        expected: dict[str, Expect] = {"gradient": "right", "numerics": "finite", "memory": "kept"}
-        return expected.get(self.finding.category, "same")
-
-    def by_text(self) -> tuple[Proposal, ...]:
-        from gradwright.doctor.rewrite import propose
-
-        return propose(self.rewrite, self.finding, self.evidence, self.source.text)
 
 
 @dataclass(frozen=True)
@@ -91,6 +71,8 @@ class _Treatment:
             tried = self.loops.of_shape(shape, report) if shape is not None else Tried()
         elif rewrite == "batch_gradients":
             tried = self.gradient_loop(finding)
+        elif rewrite == "plain_forward":
+            tried = plain_function(Case(rewrite, finding, evidence, source), report, self.patients, self.trials)
         else:
             tried = self.other(Case(rewrite, finding, evidence, source))
         if tried.candidates or tried.fix:

@@ -28,9 +28,9 @@ class Tried:
     fix: Fix | None = None
 
 
-def declined(why: str) -> Tried:
-    """No candidate could be written for a loop, and why."""
-    return Tried((Candidate("compile_loop", "", why),))
+def declined(why: str, rewrite: str = "compile_loop") -> Tried:
+    """No candidate could be written, of a loop say, and why."""
+    return Tried((Candidate(rewrite, "", why),))
 
 
 class Trials:
@@ -73,14 +73,15 @@ class Trials:
 
         # Imported here, once: every forked child would do it anew.
         importlib.import_module("gradwright.doctor.prove.exact")
-        if "numba" in proposal.added:
+        compiles = any(word in proposal.added for word in ("numba", "elementwise("))
+        if compiles:
             importlib.import_module("numba")
         left = self.seconds_left
         if left < 1.0:
             why = "it was not tried: the time for proofs was used up"
             return None, Candidate(proposal.rewrite, proposal.diff, why)
         # A kernel is compiled anew for each dtype and layout that it is tried on.
-        seconds = min(left, 2 * SECONDS_OF_A_PROOF if "numba" in proposal.added else SECONDS_OF_A_PROOF)
+        seconds = min(left, 2 * SECONDS_OF_A_PROOF if compiles else SECONDS_OF_A_PROOF)
         done = attempt(lambda: proof(proposal, time.monotonic() + seconds), Limits(seconds + 2.0))
         verdict = done.value if done.how == "returned" else f"its trial ended early: {done.why}"
         if verdict is None or isinstance(verdict, str):

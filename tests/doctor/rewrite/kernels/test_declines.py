@@ -55,6 +55,56 @@ DECLINED = {
         x,
         "s is kept, and changed in place afterwards",
     ),
+    "an element from before, of what the loop changes": (
+        """
+        y = x.clone()
+        first = y[0]
+        for i in range(len(y)):
+            y[i] = first + y[i - 1]
+        return y
+        """,
+        x,
+        "first is an element of y, which the loop changes",
+    ),
+    "the better of two, an element that changes": (
+        """
+        y = x.clone()
+        best = torch.zeros(())
+        for i in range(1, len(y)):
+            best = max(best, y[i])
+            y[i] = y[i - 1] + best
+        return y, best
+        """,
+        x,
+        "best is a view of y",
+    ),
+    "an element in a list, that changes": (
+        """
+        y = x.clone()
+        out = []
+        for i in range(1, len(y)):
+            out.append(y[i - 1])
+            y[i - 1] = y[i] + y[i - 2]
+        return torch.stack(out)
+        """,
+        x,
+        "is kept, and may change afterwards",
+    ),
+    "a round cut short, after which a number is a tensor": (
+        """
+        y = x.clone()
+        s = 0.0
+        for i in range(1, len(y)):
+            y[i] = y[i - 1] + s
+            s = s + y[i]
+            if i > 0:
+                continue
+            s = 0.0
+        return y, s
+        """,
+        x,
+        "s is ",
+    ),
     "an integer without bound": (
         """
         y, f = torch.zeros_like(x), 1

@@ -30,6 +30,7 @@ class _Execution:
         # What a running value was before and after every round, by the statement that makes it.
         self.history: dict[Statement, dict[tuple[int, ...], tuple[Any, Any]]] = {}
         self.codes: dict[str, Any] = {}
+        self.filled: dict[Statement, int] = {}  # how many places were written that the loop counts as it fills them
 
     def steps(self, steps: Sequence[Step], around: Round) -> None:
         for step in steps:
@@ -93,8 +94,12 @@ class _Execution:
         rounds.sort(key=lambda one: order[tuple(one[loop] for loop in free)])
 
     def one(self, statement: Statement, spot: Any, value: Any, also: list[Any], around: Round) -> None:
-        if statement.kind == "append" and isinstance(held := self.read(spot), torch.Tensor):
-            self.write(spot, torch.cat([held, value.unsqueeze(0)]))
+        if statement.kind == "append" and statement.target.indices:
+            first, *rest = spot[1] if isinstance(spot[1], tuple) else (spot[1],)
+            spot[0][(first + self.filled.get(statement, 0), *rest)] = value
+            self.filled[statement] = self.filled.get(statement, 0) + 1
+        elif statement.kind == "append" and isinstance(held := self.read(spot), torch.Tensor):
+            self.write(spot, torch.cat([held, value if value.dim() == held.dim() else value.unsqueeze(0)]))
         elif statement.kind == "append":
             held.append(value)
         elif statement.kind == "assign":

@@ -38,11 +38,11 @@ CASES = {
         "b = -float('inf')\nk = 0\nfor i in range(len(x)):\n    if x[i] >= b:\n        b, k = x[i], i\nreturn k",
         "the last of equal ones wins",
     ),
-    "the best from a number on": (
+    "the last of the best": (
         "x",
         [torch.ones(4)],
-        "b = 0.0\nk = 0\nfor i in range(len(x)):\n    if x[i] > b:\n        b = x[i]\n        k = i\nreturn k",
-        "begins at something else than infinity or the first element",
+        "b = 0.0\nk = 0\nfor i in range(len(x)):\n    if x[i] >= b:\n        b = x[i]\n        k = i\nreturn k",
+        "the last of equal ones wins",
     ),
     "a count that may be negative": (
         "x, n",

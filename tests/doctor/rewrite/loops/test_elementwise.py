@@ -67,7 +67,7 @@ CASES = {
             out[:, j] = (col - col.mean()) / torch.sqrt(col.var(unbiased=False) + 1e-5)
         return out
         """,
-        "out = ((x.T - x.T.mean(-1)[:, None]) / torch.sqrt(x.T.var(-1, unbiased=False) + 1e-5)[:, None]).T.clone()",
+        "out[...] = ((x.T - x.T.mean(-1)[:, None]) / torch.sqrt(x.T.var(-1, unbiased=False) + 1e-5)[:, None]).T",
     ),
     "a condition of indices": (
         "S",

@@ -48,7 +48,7 @@ CASES = {
             out.append(v.item() ** 2)
         return out
         """,
-        "out = (x ** 2).tolist()",
+        "out = (x.double() ** 2).tolist()",
     ),
     "a comprehension": (
         "x",

@@ -15,7 +15,7 @@ CASES = {
             total = total + (a - b) ** 2
         return total / len(x)
         """,
-        "total = ((x - y[:len(x)]) ** 2).sum()",
+        "n = min(len(x), len(y))\ntotal = ((x[:n] - y[:n]) ** 2).sum()",
     ),
     "a generator": (
         "x, y",
@@ -24,7 +24,7 @@ CASES = {
         total = sum((a - b) ** 2 for a, b in zip(x, y))
         return total / len(x)
         """,
-        ("total_2 = 0\ntotal_2 = total_2 + ((x - y[:len(x)]) ** 2).sum()\ntotal = total_2"),
+        ("n = min(len(x), len(y))\ntotal_2 = 0\ntotal_2 = total_2 + ((x[:n] - y[:n]) ** 2).sum()\ntotal = total_2"),
     ),
     "Python's max with 0": (
         "x, y",
@@ -203,7 +203,7 @@ CASES = {
                 s += A[i, j]
         return s
         """,
-        "s = A[:, :n - 1].tril(-1).sum()",
+        "s = A[:, :max(n - 1, 0)].tril(-1).sum()",
     ),
     "a count for every element": (
         "x",

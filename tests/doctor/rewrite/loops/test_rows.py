@@ -1,7 +1,7 @@
 """What is done to whole rows becomes array code: the lines that come out, and that they do what the loop did."""
 
 import pytest
-from tests.doctor.rewrite.loops.rewriting import assert_rewritten
+from tests.doctor.rewrite.loops.rewriting import assert_rewritten, assert_same, rewritten, source_of
 from torch import float64, randint, randn
 
 # name -> (signature, inputs for n and m, the function's body, what comes out)
@@ -84,7 +84,7 @@ CASES = {
             out.append((y - x[:, j]).unsqueeze(1))
         return torch.cat(out, dim=1)
         """,
-        "return (y - x.T).movedim(0, 1)",
+        "return (y - x.T).movedim(0, 1).contiguous()",
     ),
     "a number in the dtype that the text asks for": (
         "p",
@@ -126,9 +126,53 @@ CASES = {
         "mask = torch.arange(similarity.shape[0]) != torch.arange(similarity.shape[0])[:, None]\n"
         "total = torch.where(mask, torch.exp(torch.where(mask, similarity / temperature, 0)), 0).sum()",
     ),
+    "powers": (
+        "x, degree",
+        lambda n, m: [randn(n), m],
+        """
+        columns = []
+        for d in range(degree + 1):
+            columns.append(x ** d)
+        return torch.stack(columns, dim=-1)
+        """,
+        "return (x ** torch.arange(degree + 1)[:, None]).movedim(0, 1).contiguous()",
+    ),
+    "classes": (
+        "x, labels, classes",
+        lambda n, m: [randn(n), randint(0, 3, (n,)), m],
+        """
+        means = []
+        for c in range(classes):
+            mask = labels == c
+            means.append((x * mask).sum() / (mask.sum() + 1))
+        return torch.stack(means)
+        """,
+        ("mask = labels == torch.arange(classes)[:, None]\nreturn (x * mask).sum(-1) / (mask.sum(-1) + 1)"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_array_code_comes_out_and_does_what_the_loop_did(name):
     assert_rewritten(*CASES[name])
+
+
+def test_what_comes_out_may_be_viewed_flat_as_before():
+    for body in (
+        """
+        n, m = x.shape
+        out = torch.zeros(m, n, dtype=x.dtype)
+        for i in range(n):
+            for j in range(m):
+                out[j, i] = x[i, j] * 2
+        return out.view(-1)
+        """,
+        """
+        columns = []
+        for j in range(x.shape[1]):
+            columns.append(x[:, j] * 2)
+        return torch.stack(columns).view(-1)
+        """,
+    ):
+        text, args = source_of(body, "x"), [randn(4, 3)]
+        assert_same(text, rewritten(text, args).new_text, args)

@@ -84,6 +84,17 @@ CASES = {
         "windows = x.unfold(2, H, s).narrow(2, 0, h).unfold(3, W, s).narrow(3, 0, v).permute(0, 2, 3, 1, 4, 5)\n"
         "out[...] = torch.einsum('iklxyz,jxyz->ijkl', windows, w)",
     ),
+    "windows, one beside the other": (
+        "x, k",
+        lambda n, m: [randn(m, n + 3), 3],
+        """
+        columns = []
+        for i in range(x.shape[1] - k + 1):
+            columns.append(x[:, i : i + k])
+        return torch.stack(columns, dim=1)
+        """,
+        "return x.unfold(1, k, 1).clone(memory_format=torch.contiguous_format)",
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""``x.clone() * 2`` becomes ``x * 2``; ``x * b.repeat(n, 1)`` becomes ``x * b.expand(n, -1)``, which copies nothing."""
+"""``x.clone() * 2`` becomes ``x * 2``; ``x * b.repeat(n, 1)`` becomes ``x * b.expand(n, -1)``, which copies nothing.
+
+``x.t().contiguous() @ y`` and ``torch.tensor(x) * 2`` become ``x.t() @ y`` and ``x.detach() * 2``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def drop_copy(finding: Finding, facts: Sequence[Fact], source: SourceText) -> tu
     suspect = splice.suspect("copy", finding)
     call = suspect.node
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-    if call.func.attr == "clone":
+    if call.func.attr == "tensor":
+        new = f"{splice.closed(suspect.parts[0])}.detach()"
+        what = "the tensor is not copied: what reads it makes new memory anyway"
+    elif call.func.attr != "repeat":
         above = [one for one in ast.walk(suspect.function) if isinstance(one, ast.Assign | ast.Return)]
         alone = any(one.value is call for one in above)
         new = splice.code(suspect.parts[0]) if alone else splice.closed(suspect.parts[0])

@@ -49,6 +49,9 @@ class Splice:
         text = self._lines[line - 1]
         return self._starts[line - 1] + len(text.encode()[:column].decode(errors="replace"))
 
+    def line(self, number: int) -> str:
+        return self._lines[number - 1]
+
     def span(self, node: ast.AST) -> tuple[int, int]:
         first = self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]  # expressions have them
         return first, self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]  # the same

@@ -54,6 +54,16 @@ class Arguments:
     def tensor(self, parameter: str) -> SeenTensor | None:
         return next((one.tensor for one in self.given.values() if one.parameter == parameter), None)
 
+    def check_shared(self, written: set[str]) -> None:
+        """Raises: DeclinedError, for ``best = x[0]`` where the kernel writes x: it is handed the number of before."""
+        changed = {one.text: one.tensor for one in self.given.values() if one.tensor and one.parameter in written}
+        for one in self.given.values():
+            if one.tensor is None or one.tensor.shape or one.in_place:
+                continue
+            for text, tensor in changed.items():
+                if tensor.memory and tensor.memory == one.tensor.memory:
+                    raise DeclinedError(f"{one.text} is an element of {text}, which the loop changes")
+
     def _made(self, text: str, seen: SeenValue) -> Argument:
         parameter = self._parameter(text)
         if seen.tensor is None:

@@ -57,6 +57,7 @@ def compile_kernel(source: SourceText, site: LoopSite, seen: Seen) -> tuple[Prop
     buffers = read_buffers(function, loop)
     subject = Subject(loop, function, after, origins, _functions(tree), buffers, frozenset(names))
     found = translate(subject, seen)
+    found.arguments.check_shared(found.stores.written)
     kernel = _kernel_name(owner, function, names)
     placed = _placed(tree, source, subject, found, kernel, owner)
     new_text = place(source, tree, around[0], placed)

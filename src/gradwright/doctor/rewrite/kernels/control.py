@@ -25,12 +25,13 @@ Header = tuple[tuple[str, ast.expr], Callable[[], None]]
 
 class Control:
     """``loops``: those around the statement that is being translated. ``ended``: what names were at the end of the last
-    loop's body."""
+    loop's body; ``exits``: what they were where the present one is left, or its round cut short."""
 
     it: Expressions
     writer: Writer
     loops: list[ast.stmt]
     ended: tuple[dict[str, Value], set[str]]
+    exits: list[tuple[dict[str, Value], set[str]]]
 
     @abstractmethod
     def all(self, statements: Sequence[ast.stmt]) -> None: ...
@@ -105,13 +106,17 @@ class Control:
         """The body, once what its names are at its beginning is what they are at its end."""
         start, unsure, used = dict(self.it.values), set(self.it.unsure), set(self.writer.used)
         self.loops.append(node)
+        around = self.exits
         for _ in range(MOST_PASSES):
+            self.exits = []
             self.it.values, self.it.unsure = dict(start), set(unsure)
             self.writer.used = set(used)
             with self.writer.block() as block:
                 first()
                 self.all(statements)
             end, more = joined(start, self.it.values, self.it.unsure | unsure, self.writer.sizes)
+            for values, left in self.exits:
+                end, more = joined(end, values, more | left, self.writer.sizes)
             again = {one: end[one] for one in start}
             if all(start[one].kind == again[one].kind and _reads(start[one]) == _reads(again[one]) for one in start):
                 break
@@ -119,6 +124,7 @@ class Control:
         else:
             raise DeclinedError("what its names stand for changes from round to round")
         self.loops.pop()
+        self.exits = around
         self.ended = self.it.values, self.it.unsure
         self.it.values, self.it.unsure = end, more
         return block or [ast.Pass()]

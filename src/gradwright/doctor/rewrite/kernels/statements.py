@@ -19,7 +19,7 @@ from gradwright.doctor.rewrite.kernels.values import (
     Value,
     of_array,
 )
-from gradwright.doctor.rewrite.kernels.views import Views
+from gradwright.doctor.rewrite.kernels.views import Views, may_be
 from gradwright.doctor.rewrite.loops.nodes import name
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
@@ -48,6 +48,7 @@ class Statements(Control):
         expressions.call = calls.lower
         expressions.comprehension = calls.comprehension
         self.loops: list[ast.stmt] = []
+        self.exits: list[tuple[dict[str, Value], set[str]]] = []
 
     def all(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
@@ -75,6 +76,8 @@ class Statements(Control):
         elif isinstance(node, ast.Expr):
             self._expression(node.value)
         elif isinstance(node, ast.Break | ast.Continue | ast.Pass):
+            if not isinstance(node, ast.Pass):
+                self.exits.append((dict(self.it.values), set(self.it.unsure)))
             self.writer.put(node)
         else:
             raise DeclinedError(f"a kernel has nothing for the statement in line {node.lineno}")
@@ -88,9 +91,10 @@ class Statements(Control):
         else:
             pairs = [(target, node.value)]
         for one, value in pairs:
-            found = self.it.lower(value) if isinstance(value, ast.Subscript | ast.Name) else None
-            if isinstance(one, ast.Name) and isinstance(found, Scalar) and found.tensor is not False:
-                self.views.check_name(one.id, value, read_after=one.id in self.read_after)
+            for part in may_be(value):
+                found = self.it.lower(part) if isinstance(part, ast.Subscript | ast.Name) else None
+                if isinstance(one, ast.Name) and isinstance(found, Scalar) and found.tensor is not False:
+                    self.views.check_name(one.id, part, read_after=one.id in self.read_after)
 
     # --- assignments -------------------------------------------------------------------------------------------------
 
@@ -216,9 +220,8 @@ class Statements(Control):
             raise DeclinedError(f"a kernel has nothing for {ast.unparse(node)}")
         method, target = node.func.attr, node.func.value
         if method == "append" and isinstance(target, ast.Name) and len(node.args) == 1:
-            for one in node.args:
-                if isinstance(one, ast.Name):
-                    self.views.check_kept(one.id)
+            for one in may_be(node.args[0]):
+                self.views.check_kept(one)
             self.stores.append(target.id, self.it.lower(node.args[0]), node, self.loops)
             return
         values = [self.it.lower(one) for one in node.args]

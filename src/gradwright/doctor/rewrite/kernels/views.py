@@ -51,10 +51,12 @@ class Views:
                 if between or again:
                     raise DeclinedError(late)
 
-    def check_kept(self, name: str) -> None:
-        """A tensor without an axis is put into a list or a tuple. Raises: DeclinedError."""
-        if name in self.changed_in_place:
-            raise DeclinedError(f"{name} is kept, and changed in place afterwards")
+    def check_kept(self, value: ast.expr) -> None:
+        """A tensor without an axis is put into a list. Raises: DeclinedError."""
+        if isinstance(value, ast.Name) and value.id in self.changed_in_place:
+            raise DeclinedError(f"{value.id} is kept, and changed in place afterwards")
+        if _base(value) in {base for base, _, _ in self.writes} - {""}:
+            raise DeclinedError(f"{ast.unparse(value)} is kept, and may change afterwards")
 
     def check_swap(self, targets: list[ast.expr], values: list[ast.expr]) -> None:
         """``x[i], x[j] = x[j], x[i]`` does not swap elements of a tensor. Raises: DeclinedError."""
@@ -63,6 +65,21 @@ class Views:
             raise DeclinedError(
                 "it swaps elements of a tensor, which are views: the second is read when it has changed"
             )
+
+
+def may_be(value: ast.expr) -> Iterator[ast.expr]:
+    """What the value may be itself, rather than computed from: ``x[i]`` of ``max(best, x[i])``."""
+    if isinstance(value, ast.IfExp):
+        parts = [value.body, value.orelse]
+    elif isinstance(value, ast.BoolOp):
+        parts = value.values
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("max", "min"):
+        parts = value.args
+    else:
+        yield value
+        return
+    for part in parts:
+        yield from may_be(part)
 
 
 def _with_loops(statements: list[ast.stmt], around: Around) -> Iterator[tuple[ast.stmt, Around]]:

@@ -10,7 +10,7 @@ from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.dimensions import Dimension
 from gradwright.doctor.rewrite.loops.ir import Loop
 from gradwright.doctor.rewrite.loops.layout import diagonals, permuted
-from gradwright.doctor.rewrite.loops.spans import ZERO, AgainError, Linear, Spans, Strided, at_least
+from gradwright.doctor.rewrite.loops.spans import ZERO, AgainError, Linear, Spans, Strided, at_least, never_negative
 from gradwright.doctor.rewrite.loops.terms import Term, divided
 from gradwright.doctor.rewrite.loops.value import Value, aligned, joined_axes
 from gradwright.doctor.rewrite.source_text import DeclinedError
@@ -28,8 +28,10 @@ class Accesses:
     optimistic: bool = True
     used: set[Loop] = field(default_factory=set)
 
-    def dimension(self, part: ast.expr, base: str, axis: int, cell: int) -> Dimension | None:
-        """None where the index has to be computed as a tensor."""
+    def dimension(
+        self, part: ast.expr, base: str, axis: int, cell: int, length: Term | None = None
+    ) -> Dimension | None:
+        """None where the index has to be computed as a tensor. ``length``: of the axis, if ``base`` is no name."""
         if isinstance(part, ast.Slice):
             return self._slice(part, base, axis, cell)
         linear = self.spans.linear(part)
@@ -37,7 +39,7 @@ class Accesses:
             return self._strided(part)
         if not linear.coefficients:
             return Dimension(part)
-        length = self.spans.sizes.length(base, axis) if base else None
+        length = self.spans.sizes.length(base, axis) if base else length
         if len(linear.coefficients) == 1:
             return self._straight(linear, base, axis, length)
         if len(linear.coefficients) == 2:
@@ -94,12 +96,25 @@ class Accesses:
                 return ast.Slice(lower, nodes.constant(-short), by), True, False
         if self.optimistic and lower is None and by is None and self._as_long_as_seen(loop, base, axis):
             return ast.Slice(), False, True
-        return ast.Slice(lower, self.spans.written(beyond), by), True, False
+        return ast.Slice(lower, self.end(beyond), by), True, False
+
+    def end(self, beyond: Term) -> ast.expr:
+        """Where a slice ends: at 0 if its loop has no round, whereas a negative end counts from the other one."""
+        written = self.spans.written(beyond)
+        if beyond.constant >= 0 and all(count > 0 for _, count in beyond.terms):
+            return written
+        if never_negative(beyond, self.spans.lows):
+            return written
+        if "max" in self.spans.sizes.frame.bindings:
+            raise DeclinedError("max means something else here")
+        return nodes.call(nodes.name("max"), written, nodes.constant(0))
 
     def _as_long_as_seen(self, loop: Loop, base: str, axis: int) -> bool:
         live = self.spans.sizes.seen.live_ins.get(base)
         if live is None or live.tensor is None or axis >= len(live.tensor.shape):
             return False
+        if any(isinstance(what, tuple) and what[0] == "min" for what, _ in self.spans.span(loop).high.terms):
+            return False  # something is longer than that
         return live.tensor.shape[axis] == self.spans.rounds_seen(loop)
 
     # --- two loops, slices -------------------------------------------------------------------------------------------
@@ -223,7 +238,9 @@ class Accesses:
         node = nodes.subscript(base.node, parts)
         at = len(base.axes)
         for dim in dims:
-            if dim.block:
+            if dim.block == 1:
+                node = nodes.method(node, "unsqueeze", nodes.constant(at + 1))
+            elif dim.block:
                 sizes = ast.Tuple([nodes.constant(-1), nodes.constant(dim.block)], ast.Load())
                 node = nodes.method(node, "unflatten", nodes.constant(at), sizes)
             if dim.roll:

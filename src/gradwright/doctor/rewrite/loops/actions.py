@@ -6,15 +6,14 @@ import ast
 from collections.abc import Sequence
 
 from gradwright.doctor.rewrite.loops.expressions import (
-    indices_of,
     is_place,
-    literal,
     made,
     names_of,
     place_of,
     what,
 )
 from gradwright.doctor.rewrite.loops.ir import Place
+from gradwright.doctor.rewrite.loops.joining import grown
 from gradwright.doctor.rewrite.loops.tree import Action
 from gradwright.doctor.rewrite.source_text import DeclinedError
 from gradwright.doctor.source.seen import Seen
@@ -34,9 +33,9 @@ _OVER_ITSELF = {
 def assignment(target: ast.expr, value: ast.expr, node: ast.stmt, seen: Seen) -> Action:
     """``target = value``; an accumulation where the value is the old one with something added, and the like."""
     place = place_of(target)
-    grown = _grown(place, value)
-    if grown is not None:
-        return Action("append", place, grown, node)
+    row = grown(place, value)
+    if row is not None:
+        return Action("append", place, row, node)
     held = isinstance(target, ast.Subscript) and what(target.value, seen)
     if held and held.type in ("dict", "defaultdict", "OrderedDict"):
         if len(place.indices) != 1:
@@ -198,41 +197,6 @@ def _without(
         inner = _without(value.right, place, operators)
         if inner is not None and inner[0]:
             return True, made(ast.BinOp(value.left, operators[0](), inner[1]))
-    return None
-
-
-def _grown(place: Place, value: ast.expr) -> ast.expr | None:
-    """What ``target = torch.cat([target, row.unsqueeze(0)])`` or ``target = target + [item]`` appends."""
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and is_place(value.left, place):
-        return value.right.elts[0] if isinstance(value.right, ast.List) and len(value.right.elts) == 1 else None
-    if not isinstance(value, ast.Call) or dotted(value.func) not in ("torch.cat", "torch.concat", "torch.concatenate"):
-        return None
-    given = [*value.args[1:], *(keyword.value for keyword in value.keywords)]
-    parts = value.args[0] if value.args else None
-    if not isinstance(parts, (ast.List, ast.Tuple)) or len(parts.elts) != 2 or not is_place(parts.elts[0], place):
-        return None
-    if any(literal(axis) != 0 for axis in given):
-        raise DeclinedError(f"{place.base} grows along another axis than its first: {shortened(value)}")
-    row = _one_row(parts.elts[1])
-    if row is None:
-        raise DeclinedError(f"it is not known how many rows {place.base} grows by: {shortened(value)}")
-    return row
-
-
-def _one_row(node: ast.expr) -> ast.expr | None:
-    """``row`` for ``row.unsqueeze(0)``, ``row[None]``, ``row.reshape(1)``, ``torch.tensor([row])``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
-        arguments = [literal(argument) for argument in node.args]
-        if (node.func.attr, arguments) in (("unsqueeze", [0]), ("reshape", [1]), ("view", [1])):
-            return node.func.value
-        listed = node.args[0] if len(node.args) == 1 else None
-        if dotted(node.func) == "torch.tensor" and isinstance(listed, ast.List) and len(listed.elts) == 1:
-            return listed.elts[0]
-    if isinstance(node, ast.Subscript):
-        first, *rest = indices_of(node)
-        whole = all(isinstance(index, ast.Slice) and not (index.lower or index.upper or index.step) for index in rest)
-        if isinstance(first, ast.Constant) and first.value is None and whole:
-            return node.value
     return None
 
 

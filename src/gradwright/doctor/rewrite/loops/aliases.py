@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gradwright.doctor.rewrite.loops.dependence import Dependences, common
 from gradwright.doctor.rewrite.loops.expressions import (
     what,
 )
 from gradwright.doctor.rewrite.loops.ir import Nest, Statement
+from gradwright.doctor.rewrite.loops.later import written_later
 from gradwright.doctor.rewrite.source_text import DeclinedError
+from gradwright.doctor.source.seen import SeenTensor
 from gradwright.ground.syntax import dotted
+
+_NUMBERS = ("int", "float", "bool", "NoneType")
 
 # Methods and functions of torch whose result may show the memory of their argument.
 _VIEWS = {
@@ -21,8 +26,15 @@ _VIEWS = {
 }  # fmt: skip
 
 
-def check_aliases(nest: Nest, dependences: Dependences) -> None:
-    """Raises: DeclinedError, if an array whose elements the nest writes may get another name, or be kept by a list."""
+def check_aliases(nest: Nest, dependences: Dependences, around: ast.AST | None = None) -> None:
+    """Raises: DeclinedError, if an array whose elements the nest writes may get another name, or be kept by a list.
+
+    ``around``: the function or module, whose later statements may write into what the nest left as a view.
+    """
+    _check_classes(nest, dependences)
+    _check_overlap(nest, dependences)
+    if around is not None:
+        _check_later(nest, dependences, written_later(around, nest))
     written = {
         update.base: [other for other in nest.statements if update.base in _element_bases(other, dependences)]
         for statement in nest.statements
@@ -45,6 +57,62 @@ def check_aliases(nest: Nest, dependences: Dependences) -> None:
                     raise DeclinedError(
                         f"{ast.unparse(statement.target.node)} may be another name for {name}, which the loop writes"
                     )
+
+
+def _check_classes(nest: Nest, dependences: Dependences) -> None:
+    """Raises: DeclinedError, for objects of classes that may have arithmetic or elements of their own."""
+    bases = {one.base for effects in dependences.effects.values() for one in (*effects.reads, *effects.updates)}
+    for base in sorted(bases):
+        live = dependences.seen.live_ins.get(base)
+        if live is not None and live.tensor is not None and live.type not in ("Tensor", "Parameter", "Buffer"):
+            raise DeclinedError(f"{base} is a {live.type}, a kind of tensor that may have operations of its own")
+    for statement in nest.statements:
+        live = dependences.seen.live_ins.get(statement.target.base)
+        adds = statement.kind in ("accumulate", "extremum") and not statement.target.indices
+        if adds and live is not None and live.tensor is None and live.type not in _NUMBERS:
+            raise DeclinedError(f"{statement.target.base} is a {live.type}, whose operations may be anything")
+
+
+def _check_overlap(nest: Nest, dependences: Dependences) -> None:
+    """Raises: DeclinedError, for a tensor several of whose elements are one: ``torch.zeros(1).expand(n)``."""
+    for statement in nest.statements:
+        for base in _element_bases(statement, dependences):
+            live = dependences.seen.live_ins.get(base)
+            if live is not None and live.tensor is not None and _overlaps(live.tensor):
+                raise DeclinedError(f"several elements of {base}, which the loop writes, are one in memory")
+
+
+def _overlaps(tensor: SeenTensor) -> bool:
+    """Whether a step along an axis is shorter than what lies within it."""
+    within = 0
+    for step, size in sorted((step, size) for step, size in zip(tensor.stride, tensor.shape, strict=True) if size > 1):
+        if step <= within:
+            return True
+        within += step * (size - 1)
+    return False
+
+
+def _check_later(nest: Nest, dependences: Dependences, later: frozenset[str]) -> None:
+    """Raises: DeclinedError, where the nest leaves an element itself, and one of the two is written into later on."""
+    for statement in nest.statements:
+        name = statement.target.base
+        names = {name, *_renamed(name, nest)}
+        left = statement.kind == "append" or names & nest.live_outs
+        if statement.target.indices or not left or not _keeps(statement, dependences):
+            continue
+        value = what(statement.value, dependences.seen)
+        number = value is not None and value.type in _NUMBERS
+        if statement.kind == "append" and names & later and not number:
+            raise DeclinedError(f"an element of {name} is written into after the loop")
+        for base in _shown(statement.value, dependences) - {name}:
+            if later & {*names, base.split(".", 1)[0]}:
+                raise DeclinedError(f"{name} may be an element of {base}, and one of the two is written into later")
+
+
+def _renamed(name: str, nest: Nest) -> Iterator[str]:
+    for statement in nest.tail or (nest.node,):
+        if isinstance(statement, ast.Assign) and not isinstance(statement.value, ast.Call):
+            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
 
 
 def _check_in_place(statement: Statement, dependences: Dependences) -> None:

@@ -43,7 +43,8 @@ class Arithmetic:
         elif isinstance(op, ast.Pow) and not _smooth_power(right.node):
             left, domain = self.harmless(left, 1)
         elif self.careful and (isinstance(op, ast.Pow) or (isinstance(op, ast.Mult) and left.axes and right.axes)):
-            left, right = self.harmless(left, 0)[0], self.harmless(right, 0)[0]
+            left = self.harmless(left, 0)[0]
+            right = right if nodes.number(right.node) is not None else self.harmless(right, 0)[0]
         result = self.joined(op, left, right, division=isinstance(op, ast.Div))
         return replace(result, domain=result.domain or domain)
 

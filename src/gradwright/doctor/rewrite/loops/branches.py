@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gradwright.doctor.rewrite.loops.actions import comparison
 from gradwright.doctor.rewrite.loops.expressions import made, names_of, same_place
+from gradwright.doctor.rewrite.loops.joining import adds_one, begins_with, is_none
 from gradwright.doctor.rewrite.loops.tree import Action, Branch, Item, root
 
 
@@ -16,7 +17,7 @@ def simplest(test: ast.expr, then: list[Item], other: list[Item], node: ast.stmt
     if best is not None:
         guards, action = best
         return Branch(guard_of(guards), [action], [], node) if guards else action
-    return flag(test, then, other, node) or merged(test, then, other, node)
+    return flag(test, then, other, node) or begun(test, then, other) or merged(test, then, other, node)
 
 
 def guard_of(guards: Sequence[ast.expr]) -> ast.expr:
@@ -61,6 +62,20 @@ def flag(test: ast.expr, then: list[Item], other: list[Item], node: ast.stmt) ->
     return Action("accumulate", action.target, term, node, "or" if action.value.value else "and")
 
 
+def begun(test: ast.expr, then: list[Item], other: list[Item]) -> Action | None:
+    """``if out is None: out = rows``, ``else: out = torch.cat([out, rows])`` appends rows."""
+    if len(then) != 1 or len(other) != 1:
+        return None
+    one, two = then[0], other[0]
+    if not isinstance(one, Action) or not isinstance(two, Action) or not same_place(one.target, two.target):
+        return None
+    nothing = is_none(test, one.target)
+    first, later = (one, two) if nothing else (two, one)
+    if nothing is None or (first.kind, later.kind) != ("assign", "append") or later.operator:
+        return None
+    return later if begins_with(first.value, later.value) else None
+
+
 def merged(test: ast.expr, then: list[Item], other: list[Item], node: ast.stmt) -> Action | None:
     """One action for two arms that do the same to the same place."""
     if len(then) != 1 or len(other) != 1:
@@ -69,6 +84,8 @@ def merged(test: ast.expr, then: list[Item], other: list[Item], node: ast.stmt) 
     if not isinstance(one, Action) or not isinstance(two, Action) or one.kind == "extremum":
         return None
     if (one.kind, one.operator) != (two.kind, two.operator) or not same_place(one.target, two.target):
+        return None
+    if one.kind == "append" and not (adds_one(one) and adds_one(two)):
         return None
     value = made(ast.IfExp(test, one.value, two.value))
     return Action(one.kind, one.target, value, node, one.operator)

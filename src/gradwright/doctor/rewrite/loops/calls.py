@@ -24,7 +24,7 @@ from gradwright.doctor.rewrite.loops.known import (
 )
 from gradwright.doctor.rewrite.loops.lists import filled_list, from_list
 from gradwright.doctor.rewrite.loops.terms import size_of
-from gradwright.doctor.rewrite.loops.value import Value, aligned, kind_of, promoted
+from gradwright.doctor.rewrite.loops.value import SMALL_INTEGERS, Value, aligned, kind_of, promoted
 from gradwright.doctor.rewrite.source_text import (
     DeclinedError,
 )
@@ -209,7 +209,9 @@ def _builtin(low: Lowering, node: ast.Call, function: str) -> Value:
         return result
     if len(node.args) != 1:
         raise DeclinedError(f"{function} has no form for whole tensors")
-    if function == "sum" and low.expression(node.args[0]).cell:
+    if function == "sum" and (cell := low.expression(node.args[0]).cell):
+        if cell > 1:
+            raise DeclinedError("sum of the rows of a matrix")
         return lower_cell_function(low, node, "sum", None, node.args)
     inner = low.exactly(node.args[0]) if function == "int" else low.expression(node.args[0])
     if inner.cell:
@@ -245,11 +247,13 @@ def first_wins(low: Lowering, function: str, left: Value, right: Value) -> Value
 
 
 def _number(low: Lowering, value: Value) -> Value:
-    """A tensor's value as Python's number: it carries no gradient from here on."""
+    """A tensor's value as Python's number: it carries no gradient from here on, and has all digits, and no largest."""
     if value.number:
         return value
-    if low.exact and value.axes and value.floating and value.dtype != "float64":
+    if value.axes and (value.dtype in ("float16", "bfloat16") or (low.exact and value.dtype == "float32")):
         value = replace(value, node=nodes.method(value.node, "double"), dtype="float64", carriers=frozenset())
+    elif value.axes and value.dtype in SMALL_INTEGERS:
+        value = replace(value, node=nodes.method(value.node, "long"), dtype="int64", carriers=frozenset())
     return replace(value, number=True, live=value.floating and bool(value.axes) and low.context.tracked)
 
 

@@ -27,6 +27,7 @@ ALONG = words("softmax log_softmax softmin cumsum cumprod normalize flip")
 PRODUCTS = words("dot vdot inner outer ger matmul mm mv bmm")
 SHAPING = words("view reshape flatten ravel unsqueeze t transpose")
 CELL_FUNCTIONS = REDUCTIONS | ALONG | PRODUCTS | SHAPING
+_AXES = {"flip": "dims"}  # where the axis is not called dim
 _INTEGERS = words("argmax argmin count_nonzero")
 _ONE_AXIS = words("prod max min argmax argmin all any")
 
@@ -56,11 +57,12 @@ def lower_cell_function(
         return _of_one(low, function, value, given[1:], node)
     dim, rest, keywords = _dim(node, given[1:])
     if function in ALONG:
-        if dim is None:
-            raise DeclinedError(f"{function} without its axis")
-        called = made_call(
-            node, owner, function, value.node, [from_the_end(dim, value.cell), *rest], keywords, "dim", low
-        )
+        if dim is None or (rest and function == "flip"):
+            raise DeclinedError(f"{function} without its axis, or along several")
+        at = from_the_end(dim, value.cell)
+        if function == "flip":
+            keywords, at = [], ast.List([at], ast.Load()) if not isinstance(at, ast.Tuple) else at
+        called = made_call(node, owner, function, value.node, [at, *rest], keywords, _AXES.get(function, "dim"), low)
         return low.settled(node, value.with_node(called))
     return _reduced(low, node, function, owner, value, dim, rest, keywords)
 
@@ -92,6 +94,8 @@ def _reduced(
     if function in ("max", "min") and dim is not None:
         raise DeclinedError(f"{function} along an axis gives two tensors")
     keeps = any(k.arg == "keepdim" and not (isinstance(k.value, ast.Constant) and not k.value.value) for k in keywords)
+    if function == "norm" and rest and "linalg" in ast.unparse(node.func):
+        raise DeclinedError("a norm whose order has another name there")
     if dim is None and function == "norm" and rest:
         keywords = [ast.keyword("p", rest[0]), *keywords]
         rest = []

@@ -91,4 +91,6 @@ def _made(base: str, above: Sequence[ast.stmt]) -> bool:
     if isinstance(value, ast.Call):
         name = value.func.attr if isinstance(value.func, ast.Attribute) else dotted(value.func)
         return name in _MAKERS
+    if isinstance(value, ast.BinOp):  # [0] * n
+        return any(isinstance(side, ast.List) for side in (value.left, value.right))
     return isinstance(value, (ast.List, ast.ListComp, ast.Dict, ast.Constant))

@@ -16,9 +16,11 @@ from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.context import Context
 from gradwright.doctor.rewrite.loops.frames import Frame
 from gradwright.doctor.rewrite.loops.ir import Loop, Nest, Schedule, Step, Vector
+from gradwright.doctor.rewrite.loops.later import check_around
 from gradwright.doctor.rewrite.loops.reading import read_nest
 from gradwright.doctor.rewrite.loops.region import Region, region_of
 from gradwright.doctor.rewrite.loops.schedule import schedule
+from gradwright.doctor.rewrite.loops.shortest import named_lengths
 from gradwright.doctor.rewrite.loops.sizes import Sizes
 from gradwright.doctor.rewrite.loops.spans import AgainError
 from gradwright.doctor.rewrite.loops.tails import write_tail
@@ -42,8 +44,9 @@ def compile_loop(source: SourceText, site: LoopSite, seen: Seen) -> tuple[Propos
     """
     region = region_of(source.text, site)
     nest = read_nest(region.node, seen, live_outs=site.read_after, tail=region.tail, before=region.before)
-    plan = schedule(nest, seen, function=region.function, before=region.before)
     tree = ast.parse(source.text.removeprefix(BOM))
+    check_around(tree, region.node)
+    plan = schedule(nest, seen, function=region.function, before=region.before, module=tree)
     frame = Frame(tree, region.node)
     at = frame.find(region.node)
     _check_builtins(frame, region)
@@ -67,6 +70,7 @@ def _written(fresh: Callable[[], tuple[Writer, str]], plan: Schedule, careful: b
         try:
             write_steps(writer, plan.steps)
             write_tail(writer)
+            writer.write_lengths()
         except AgainError as error:
             assumptions -= {error.assumption}
             continue
@@ -112,7 +116,10 @@ def _writer(
             context.sizes.term(bound)  # sizes are called what the loops call them
     unit = source.module.default_indent
     text = source.text.removeprefix(BOM)
-    writer = Writer(context, nest, at, nodes.Printer(text), _comments(text, region), unit)
+    printer = nodes.Printer(text)
+    lengths = named_lengths(context.sizes, printer.words)
+    printer.words |= set(lengths)
+    writer = Writer(context, nest, at, printer, _comments(text, region), unit, lengths=lengths)
     return writer, added
 
 
@@ -183,11 +190,13 @@ def _vectors(steps: Sequence[Step]) -> Iterator[tuple[Loop, ...]]:
 
 
 def _sizes_now_unused(source: SourceText, writer: Writer, first: int, last: int) -> list[tuple[int, int]]:
-    """``n, m = x.shape``, where only the loop used n and m, goes with the loop."""
+    """``n, m = x.shape``, where only the loop used n and m, goes with the loop; ``k = 0`` where k only counted."""
     frame = writer.context.frame
     if frame.function is None:
         return []
     written = set(re.findall(r"[^\W\d]\w*", " ".join(writer.lines)))
+    shared = [node for node in ast.walk(frame.function) if isinstance(node, ast.Global | ast.Nonlocal)]
+    declared = {name for node in shared for name in node.names}
     lines = []
     for statement in ast.walk(frame.function):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.lineno >= first:
@@ -196,9 +205,12 @@ def _sizes_now_unused(source: SourceText, writer: Writer, first: int, last: int)
         parts = target.elts if isinstance(target, ast.Tuple) else [target]
         names = {part.id for part in parts if isinstance(part, ast.Name)}
         values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
-        if len(names) != len(parts) or names & written or any(len(frame.bindings[name]) != 1 for name in names):
+        bound = [one.statement for name in names for one in frame.bindings[name]]
+        above = [one for one in bound if one is None or not first <= one.lineno <= last]
+        if len(names) != len(parts) or names & written or len(above) != len(names):
             continue
-        if not all(whole_size_of(value) or size_of(value)[0] for value in values):
+        counter = len(bound) > len(above) and nodes.integer(statement.value) is not None and not names & declared
+        if not counter and not all(whole_size_of(value) or size_of(value)[0] for value in values):
             continue
         reads = [use.lineno for name in names for use in frame.reads.get(name, [])]
         inside = [line for line in reads if first <= line <= last]

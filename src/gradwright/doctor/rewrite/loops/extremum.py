@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.contest import contest
 from gradwright.doctor.rewrite.loops.indices import indexed
 from gradwright.doctor.rewrite.loops.ir import Loop, Statement, Vector
-from gradwright.doctor.rewrite.loops.reducing import as_python
+from gradwright.doctor.rewrite.loops.keeping import Kept, keep
 from gradwright.doctor.rewrite.loops.stores import write_map
+from gradwright.doctor.rewrite.loops.stretches import stretch_of
 from gradwright.doctor.rewrite.loops.targets import first_value, infinity
 from gradwright.doctor.rewrite.loops.value import Value
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
+Form = Callable[[Writer, Vector], list[Kept]]
+
 
 def write_extremum(writer: Writer, vector: Vector) -> None:
     """``if x[i] > best: best, at = x[i], i``: of equal ones the first wins, as in torch."""
-    statement = vector.statement
     if not vector.reduced:
         _write_larger(writer, vector)
         return
+    for kept in best_and_what_is_kept(writer, vector, _plainly):
+        keep(writer, kept)
+
+
+def best_and_what_is_kept(writer: Writer, vector: Vector, plainly: Form) -> list[Kept]:
+    """In few words, where the best begins as infinity or as the first one; else, and where care is asked for, so that
+    NaN, a loop without iterations and one in which nothing is better do as in the loop.
+
+    Raises: DeclinedError, where there is neither form.
+    """
+    first, other = (contest, plainly) if writer.context.careful else (plainly, contest)
+    try:
+        return first(writer, vector)
+    except DeclinedError as error:
+        try:
+            return other(writer, vector)
+        except DeclinedError as second:
+            raise (error if first is contest else second) from None
+
+
+def _plainly(writer: Writer, vector: Vector) -> list[Kept]:
+    statement = vector.statement
     if statement.guards or statement.target.indices or len(vector.reduced) != 1:
         raise DeclinedError("the best one under a condition, or over several loops")
     if statement.operator not in ("<", ">"):
@@ -38,21 +64,23 @@ def write_extremum(writer: Writer, vector: Vector) -> None:
     if order != value.axes or value.cell or span.falls or any(low.spans.triangular(loop) for loop in order):
         raise DeclinedError("the best of something that is no element of its own")
     dims = [] if not kept else [nodes.constant(-1)]
-    if value.floating:
-        writer.unsafe.append("where an element is NaN, the comparison passes over it and torch takes it for the best")
+    found = []
     for target, expression in statement.also:
-        if target.indices or not isinstance(expression, ast.Name) or expression.id != along.variable:
+        if not isinstance(expression, ast.Name) or expression.id != along.variable:
             raise DeclinedError("with the best one the loop keeps something else than its index")
         if span.low.terms or span.step != 1:
             raise DeclinedError("an index that does not begin at a fixed number")
         place = nodes.method(value.node, f"arg{function}", *dims)
         index = ast.BinOp(place, ast.Add(), nodes.constant(span.low.constant)) if span.low.constant else place
-        _keep(writer, target.base, Value(index, kept, 0, True, "int64"))
+        stretch = stretch_of(writer, target, kept) if target.indices else None
+        found.append(Kept(target, Value(index, kept, 0, True, "int64", sure=frozenset(kept)), stretch))
     best: ast.expr = nodes.method(value.node, f"a{function}", *dims)
     if not value.number and value.floating and writer.context.tracked:
         # The gradient goes to the first of equal ones, as in the loop; amax would share it.
         best = nodes.attribute(nodes.method(value.node, function, nodes.constant(-1 if kept else 0)), "values")
-    _keep(writer, statement.target.base, replace(value, node=best, axes=kept))
+    if value.floating:
+        writer.unsafe.append("where an element is NaN, the comparison passes over it and torch takes it for the best")
+    return [*found, Kept(statement.target, replace(value, node=best, axes=kept))]
 
 
 def _write_larger(writer: Writer, vector: Vector) -> None:
@@ -121,28 +149,3 @@ def _plain(node: ast.expr) -> ast.expr:
         base, parts = indexed(node)
         return nodes.subscript(base, parts)
     return node
-
-
-def _keep(writer: Writer, name: str, value: Value) -> None:
-    if name in writer.context.temporaries:
-        if _is_read(writer, name):
-            writer.context.known.pop(name, None)
-            writer.remember(name, value, None)
-        return
-    if name not in writer.nest.live_outs:
-        made = writer.made(name)
-        if made is not None and made.number:
-            writer.dropped[name] = made
-        return
-    made = writer.made(name)
-    if made is not None:
-        writer.dropped[name] = made
-    writer.stored.add(name)
-    writer.assign(name, as_python(writer, value))
-
-
-def _is_read(writer: Writer, name: str) -> bool:
-    expressions = [
-        e for s in writer.nest.statements if s.kind != "extremum" for e in (s.value, *s.guards, *s.target.indices)
-    ]
-    return any(name in nodes.names_in(expression) for expression in expressions)

@@ -1,4 +1,4 @@
-"""What a loop runs over: ``range``, rows, ``zip``, ``enumerate``, ``reversed``, ``product``, a counting ``while``."""
+"""What a loop runs over: ``range``, rows, ``zip``, ``enumerate``, ``reversed``, ``product``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gradwright.doctor.rewrite.loops.expressions import (
     literal,
     made,
     name,
-    names_of,
     number,
     subscript,
     subtracted,
@@ -42,17 +41,21 @@ class Header:
 
 @dataclass(frozen=True)
 class _Stream:
-    """``item(k)`` for k from 0 to ``length``."""
+    """``item(k)`` for k from 0 to ``length``: a row of ``rows``, or its number (``numbers``); else an integer."""
 
     length: ast.expr
     first: ast.expr
     step: int = 0
     rows: ast.expr | None = None
     parts: tuple[_Stream, ...] = ()
+    numbers: bool = False
 
     def item(self, index: ast.expr) -> ast.expr:
         if self.parts:
             return made(ast.Tuple([part.item(index) for part in self.parts], ast.Load()))
+        if self.rows is not None and self.numbers:
+            element = subscript(self.rows, [added(self.first, times(self.step, index))])
+            return made(ast.Call(made(ast.Attribute(element, "item", ast.Load())), [], []))
         if self.rows is not None:
             return subscript(self.rows, [added(self.first, times(self.step, index))])
         return added(self.first, times(self.step, index))
@@ -146,7 +149,21 @@ def _stream(source: ast.expr, seen: Seen) -> _Stream:
     if isinstance(source, (ast.List, ast.Tuple)):
         return _Stream(number(len(source.elts)), number(0), 1, source)
     _check_sequence(source, seen)
+    if (part := _rows_between(source)) is not None:
+        rows, first, missing = part
+        return _Stream(subtracted(call("len", rows), number(missing)), number(first), 1, rows)
     return _Stream(call("len", source), number(0), 1, source)
+
+
+def _rows_between(source: ast.expr) -> tuple[ast.expr, int, int] | None:
+    """``(x, 1, 3)`` for ``x[1:-2]``: the first row, and how many of x's are left out."""
+    if not isinstance(source, ast.Subscript) or not isinstance(source.slice, ast.Slice) or source.slice.step:
+        return None
+    first = 0 if source.slice.lower is None else literal(source.slice.lower)
+    last = 0 if source.slice.upper is None else literal(source.slice.upper)
+    if first is None or last is None or first < 0 or (source.slice.upper is not None and last >= 0):
+        return None
+    return source.value, first, first - last
 
 
 def _called(source: ast.Call, seen: Seen) -> _Stream:
@@ -155,9 +172,10 @@ def _called(source: ast.Call, seen: Seen) -> _Stream:
         return _Stream(source.args[0], number(0), 1)
     if _is_range(source) and len(source.args) == 2:
         return _Stream(subtracted(source.args[1], source.args[0]), source.args[0], 1)
-    if known == "zip" and _plain(source):
+    if known == "zip" and source.args and not any(isinstance(one, ast.Starred) for one in source.args):
         parts = tuple(_stream(argument, seen) for argument in source.args)
-        return _Stream(_shortest([part.length for part in parts]), number(0), 1, None, parts)
+        lengths = [part.length for part in parts]
+        return _Stream(lengths[0] if _is_strict(source) else _shortest(lengths), number(0), 1, None, parts)
     if known == "enumerate" and source.args:
         inside = _stream(source.args[0], seen)
         given = [*source.args[1:], *(keyword.value for keyword in source.keywords), number(0)]
@@ -170,13 +188,29 @@ def _called(source: ast.Call, seen: Seen) -> _Stream:
     if method == "unbind" and _first_axis(source):
         rows = source.args[0] if known == "torch.unbind" else source.func.value  # type: ignore[attr-defined]  # it has an attr
         return _Stream(call("len", rows), number(0), 1, rows)
+    if method == "tolist" and not source.args and _is_vector(source.func.value, seen):  # type: ignore[attr-defined]  # it has an attr
+        rows = source.func.value  # type: ignore[attr-defined]  # the same
+        return _Stream(call("len", rows), number(0), 1, rows, numbers=True)
     if method in _ROWS:
         return _Stream(call("len", source), number(0), 1, source)
     raise DeclinedError(f"it is not known what {ast.unparse(source)} yields")
 
 
+def _is_vector(source: ast.expr, seen: Seen) -> bool:
+    found = what(source, seen) if dotted(source) else None
+    return found is not None and found.tensor is not None and len(found.tensor.shape) == 1
+
+
 def _plain(source: ast.Call) -> bool:
     return bool(source.args) and not source.keywords and not any(isinstance(one, ast.Starred) for one in source.args)
+
+
+def _is_strict(source: ast.Call) -> bool:
+    """``zip(x, y, strict=True)``: all of them are as long."""
+    given = {keyword.arg: keyword.value for keyword in source.keywords}
+    if set(given) - {"strict"} or not all(isinstance(value, ast.Constant) for value in given.values()):
+        raise DeclinedError(f"it is not known what {ast.unparse(source)} yields")
+    return any(value.value is True for value in given.values() if isinstance(value, ast.Constant))
 
 
 def _shortest(lengths: Sequence[ast.expr]) -> ast.expr:
@@ -198,56 +232,3 @@ def _check_sequence(source: ast.expr, seen: Seen) -> None:
         raise DeclinedError(f"it was not seen what {ast.unparse(source)} is")
     if found.type not in _SEQUENCES and found.tensor is None:
         raise DeclinedError(f"the loop runs over a {found.type}, {ast.unparse(source)}")
-
-
-# --- while -----------------------------------------------------------------------------------------------------------
-
-_FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
-_RISING: dict[type[ast.cmpop], int] = {ast.Lt: 0, ast.LtE: 1}
-_FALLING: dict[type[ast.cmpop], int] = {ast.Gt: 0, ast.GtE: -1}
-
-
-def counting(node: ast.While, seen: Seen) -> tuple[str, ast.expr, int]:
-    """The variable of a ``while`` that counts in its last statement, where it stops, and its step.
-
-    Raises: DeclinedError, if it does not count, or its end changes.
-    """
-    test, counted = node.test, _counts(node.body[-1])
-    if counted is None or not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        raise DeclinedError("a while loop whose number of rounds is not known beforehand")
-    variable, step = counted
-    left, right, operator = test.left, test.comparators[0], type(test.ops[0])
-    if isinstance(right, ast.Name) and right.id == variable:
-        left, right, operator = right, left, _FLIPPED.get(operator, operator)
-    beyond = (_RISING if step > 0 else _FALLING).get(operator)
-    if not isinstance(left, ast.Name) or left.id != variable or beyond is None:
-        raise DeclinedError("a while loop whose number of rounds is not known beforehand")
-    found = what(left, seen)
-    if found is None or found.type != "int":
-        raise DeclinedError(f"{variable} is not known to be an integer")
-    names = [inner for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]
-    bound = [inner.id for inner in names]
-    if bound.count(variable) != 1 or names_of(right) & set(bound):
-        raise DeclinedError("a while loop whose end changes while it runs")
-    return variable, added(right, number(beyond)), step
-
-
-def _counts(statement: ast.stmt) -> tuple[str, int] | None:
-    """The name and the step of ``i += 2``, ``i = i + 2``."""
-    value: ast.expr
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        variable, operator, value = statement.target.id, statement.op, statement.value
-    elif (
-        isinstance(statement, ast.Assign)
-        and len(statement.targets) == 1
-        and isinstance(statement.targets[0], ast.Name)
-        and isinstance(statement.value, ast.BinOp)
-        and dotted(statement.value.left) == statement.targets[0].id
-    ):
-        variable, operator, value = statement.targets[0].id, statement.value.op, statement.value.right
-    else:
-        return None
-    step = literal(value)
-    if not step or not isinstance(operator, (ast.Add, ast.Sub)):
-        return None
-    return variable, step if isinstance(operator, ast.Add) else -step

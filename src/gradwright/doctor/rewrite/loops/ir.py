@@ -46,7 +46,8 @@ class Statement:
     assign      ``target = value``
     accumulate  ``target = target operator value``; operators ``+ - * / min max and or``
     append      ``target.append(value)`` (``target`` is the list), or ``target[key] = value`` of a dict (``operator`` is
-                the source of the key)
+                the source of the key); rows joined to a tensor; a write to the next place of a tensor, if ``target``
+                has indices: the first is where that begins
     extremum    ``if value operator target: target = value; ...``, operators ``< <= > >=``; ``also``: what else is
                 assigned then (the index of the best)
     """

@@ -1,4 +1,7 @@
-"""The axes of what an access leaves, put in order. A label is the loop that an axis runs over, or a number."""
+"""The axes of what an access leaves, put in order, and what that does to memory.
+
+A label is the loop that an axis runs over, or a number.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,27 @@ def permuted(node: ast.expr, labels: list[Loop | int], order: Sequence[Loop]) ->
     if len(moved) == 2:
         return nodes.method(node, "transpose", nodes.constant(moved[0]), nodes.constant(moved[1]))
     return nodes.method(node, "permute", *map(nodes.constant, positions))
+
+
+_TURNS = frozenset({"transpose", "permute", "movedim", "einsum", "mT", "T", "t"})
+_ANEW = frozenset(
+    {"sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "all", "any", "norm", "logsumexp", "item"}
+)
+
+
+def may_be_turned(node: ast.expr) -> bool:
+    """Whether the elements may lie in memory in another order than that of the axes, so that a view is refused.
+
+    What is computed of ``x.T`` element by element lies as x does; sums and products of matrices lie in their order.
+    """
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return False
+    if isinstance(node, ast.Attribute) and node.attr in _TURNS:
+        return True
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute) and function.attr in _TURNS:
+        return True
+    if isinstance(function, ast.Attribute) and function.attr in _ANEW:
+        return False
+    inside = [child.value if isinstance(child, ast.keyword) else child for child in ast.iter_child_nodes(node)]
+    return any(may_be_turned(child) for child in inside if isinstance(child, ast.expr))

@@ -8,7 +8,8 @@ NaN gradient at 0, ``where(x > 0, sqrt(where(x > 0, x, 1)), 0)`` has the loop's.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
@@ -25,7 +26,8 @@ from gradwright.doctor.rewrite.loops.known import PAIR
 from gradwright.doctor.rewrite.loops.lists import listed_numbers
 from gradwright.doctor.rewrite.loops.pairs import membership, one_of_pair
 from gradwright.doctor.rewrite.loops.spans import Spans
-from gradwright.doctor.rewrite.loops.terms import size_of
+from gradwright.doctor.rewrite.loops.terms import position_known, size_of
+from gradwright.doctor.rewrite.loops.unflattening import by_rows
 from gradwright.doctor.rewrite.loops.value import Value, aligned, kind_of, promoted, reordered
 from gradwright.doctor.rewrite.source_text import DeclinedError
 from gradwright.ground.syntax import dotted
@@ -75,11 +77,16 @@ class Lowering(Arithmetic):
 
     def exactly(self, node: ast.expr) -> Value:
         """With Python's arithmetic in float64, as Python has it: what is cut off to an integer shows the last digit."""
-        self.exact = isinstance(node, ast.BinOp)
-        try:
+        with self._digits(isinstance(node, ast.BinOp)):
             return self.expression(node)
+
+    @contextmanager
+    def _digits(self, wanted: bool) -> Iterator[None]:
+        before, self.exact = self.exact, wanted
+        try:
+            yield
         finally:
-            self.exact = False
+            self.exact = before
 
     def stays_the_same(self, node: ast.expr) -> bool:
         return not nodes.names_in(node) & (set(self.spans.loops) | self.context.temporaries)
@@ -88,7 +95,7 @@ class Lowering(Arithmetic):
         """Raises: DeclinedError, if it was not seen, or does more than compute."""
         _check_pure(node, self.context.frame)
         described = self.described(node)
-        if described is None and size_of(node)[0]:
+        if described is None and (size_of(node)[0] or _counts_rounds(node)):
             return Value(node, number=True, dtype="int")
         if described is None and isinstance(node, ast.UnaryOp | ast.BinOp):
             parts = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
@@ -195,17 +202,17 @@ class Lowering(Arithmetic):
 
     def at(self, base: Value, name: str, parts: Sequence[ast.expr], node: ast.expr) -> Value:
         """``base`` at the indices; those after the axes that it has already."""
-        indices = without_ellipsis(parts, base.cell)
         name = "" if base.axes else name
+        base, indices = by_rows(self.accesses, base, name, without_ellipsis(parts, base.cell))
         dims: list[Dimension] = []
         axis = 0
-        for number, part in enumerate(indices):
-            if nodes.is_none(part):
-                dims.append(Dimension(part, (number,)))
+        for number, index in enumerate(indices):
+            if nodes.is_none(index.part):
+                dims.append(Dimension(index.part, (number,)))
                 continue
-            dim = self.accesses.dimension(part, name, axis, number)
+            dim = self.accesses.dimension(index.part, index.base, index.axis, number, index.length)
             if dim is None:
-                advanced = self._index(part)
+                advanced = self._index(index.part)
                 dim = Dimension(advanced.node, advanced=advanced)
             dims.append(dim)
             axis += 1
@@ -240,7 +247,9 @@ class Lowering(Arithmetic):
             raise DeclinedError("an index that is no integer")
         if not value.axes and not value.cell:
             raise DeclinedError("an index that the text does not show")
-        return value
+        mine = nodes.names_in(value.node) - nodes.names_in(self.torch)
+        about_it = any(nodes.names_in(condition.node) & mine for condition, _ in self.guards)
+        return self.harmless(value, 0)[0] if about_it else value  # ``if t[i] != -100: loss -= p[i, t[i]]``
 
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
@@ -272,7 +281,9 @@ class Lowering(Arithmetic):
             return found if isinstance(node.ops[0], ast.In) else self.negated(found)
         if any(isinstance(op, ast.In | ast.NotIn | ast.Is | ast.IsNot) for op in node.ops):
             raise DeclinedError("a comparison by identity or membership")
-        sides = [self.expression(side) for side in (node.left, *node.comparators)]
+        given = (node.left, *node.comparators)
+        with self._digits(self.exact or any(self._has_more_digits(side) for side in given)):
+            sides = [self.expression(side) for side in given]
         if (known := decided(sides, node.ops)) is not None:
             return Value(ast.Constant(known), number=True, dtype="bool")
         pairs = []
@@ -282,6 +293,15 @@ class Lowering(Arithmetic):
             pairs.append(self.combined(ast.Compare(one, [op], [other]), pair, "bool"))
         pairs = [replace(pair, live=False, domain=False) for pair in pairs]
         return pairs[0] if len(pairs) == 1 else self.both(pairs, ast.And())
+
+    def _has_more_digits(self, node: ast.expr) -> bool:
+        """Whether Python's number may have digits that float32 has not: it was computed, or is a 0.1."""
+        number = nodes.number(node)
+        if number is not None:
+            return not nodes.is_short(number)
+        described = self.described(node)
+        computed = isinstance(node, ast.BinOp | ast.Call) and not nodes.is_read_as_it_is(node)
+        return described is not None and described.type == "float" and (computed or self.stays_the_same(node))
 
     def condition(self, node: ast.expr) -> Value:
         """What an ``if`` tests."""
@@ -305,6 +325,12 @@ class Lowering(Arithmetic):
         with self.under(condition, not truth):
             other = self.expression(node.orelse)
         return self.where(condition, then, other) if truth else self.where(condition, other, then)
+
+
+def _counts_rounds(node: ast.expr) -> bool:
+    """``len(range(1, n))``, which stands nowhere in the text."""
+    ranged = node.args[0] if isinstance(node, ast.Call) and dotted(node.func) == "len" and node.args else None
+    return isinstance(ranged, ast.Call) and dotted(ranged.func) == "range" and not position_known(node)
 
 
 def _check_pure(node: ast.expr, frame: Frame) -> None:

@@ -18,6 +18,7 @@ from gradwright.doctor.rewrite.loops.expressions import (
     what,
 )
 from gradwright.doctor.rewrite.loops.ir import Loop, Statement
+from gradwright.doctor.rewrite.loops.rows import Rows
 from gradwright.doctor.rewrite.loops.systems import Linear, feasible, variable
 from gradwright.doctor.source.seen import Seen
 from gradwright.ground.syntax import dotted
@@ -56,6 +57,7 @@ class Meetings:
         self.changing, self.resized, self.seen = changing, resized, seen
         self._count = itertools.count()
         self._rounds: dict[tuple[int, str], Case] = {}
+        self._rows = Rows(self)
         self._elements: dict[tuple[int, int, str], list[tuple[list[Linear], Case]]] = {}
 
     def meet(
@@ -64,6 +66,7 @@ class Meetings:
         """Whether the accesses may meet with their rounds ordered so; loops that are not told are free."""
         (one, access), (two, other) = first, second
         around = self.rounds(one, "1") + self.rounds(two, "2") + _ordered(orders)
+        access, other = self._rows.matched((one, access), (two, other))
         if access.base != other.base:
             return around.possible()
         for mine, case in self.elements(one, access, "1"):
@@ -73,6 +76,12 @@ class Meetings:
                 if together.possible():
                     return True
         return False
+
+    def exceeds(self, statement: Statement, larger: ast.expr, smaller: ast.expr, least: int) -> bool:
+        """Whether ``larger - smaller`` is at least ``least`` in every round."""
+        case = Case()
+        apart = self.form(larger, statement, "1", case) - self.form(smaller, statement, "1", case)
+        return not (self.rounds(statement, "1") + case + Case([], [apart.times(-1).plus(least - 1)])).possible()
 
     def never_negative(self, statement: Statement, access: Access) -> bool:
         """Whether no index of the access counts from the end."""

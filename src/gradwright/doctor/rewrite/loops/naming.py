@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gradwright.doctor.rewrite.loops.counters import counted
 from gradwright.doctor.rewrite.loops.expressions import fresh, name, names_of
+from gradwright.doctor.rewrite.loops.packing import packed
 from gradwright.doctor.rewrite.loops.renaming import bases_of, occurrences, rename
 from gradwright.doctor.rewrite.loops.tree import (
     Action,
@@ -32,7 +33,7 @@ def named(
     of some loop, and read nowhere after that round.
     Raises: DeclinedError, if a loop's variable is read outside of its loop.
     """
-    tree = counted([*items], starts, seen)
+    tree = counted(packed([*items], starts), starts, seen)
     tree = _without_dead(tree, wanted, seen)
     outside = exposed(tree) & {loop.variable for loop in loops_in(tree)}
     own_start = {inner for loop in loops_in(tree) for inner in names_of(loop.start) | names_of(loop.stop)}

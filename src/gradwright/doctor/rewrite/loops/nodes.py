@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 
@@ -141,3 +142,17 @@ def copied(node: ast.AST) -> ast.AST:
         return copied(value) if isinstance(value, ast.AST) else value
 
     return ast.copy_location(type(node)(**{field: value_of(value) for field, value in ast.iter_fields(node)}), node)
+
+
+def is_read_as_it_is(node: ast.expr) -> bool:
+    """``x[i].item()``, ``float(x[i])``: nothing is computed."""
+    called = node.func if isinstance(node, ast.Call) else None
+    inside = called.value if isinstance(called, ast.Attribute) and called.attr == "item" else None
+    if isinstance(called, ast.Name) and called.id in ("float", "int") and isinstance(node, ast.Call) and node.args:
+        inside = node.args[0]
+    return isinstance(inside, ast.Name | ast.Subscript | ast.Attribute)
+
+
+def is_short(number: float) -> bool:
+    """Whether it has at most 24 binary digits: then float32 has the same number as float64."""
+    return not math.isfinite(number) or (math.frexp(number)[0] * 2**24).is_integer()

@@ -67,8 +67,9 @@ def _largest(node: ast.expr, room: int, code: Code) -> tuple[str, ast.expr] | No
         for one in _evaluated(node)
         if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _REDUCES
     }
+    pairs = {id(one.value) for one in _evaluated(node) if isinstance(one, ast.Attribute) and one.attr == "values"}
     for one in _evaluated(node):
-        if one is node or not isinstance(one, ast.Call | ast.BinOp | ast.Subscript | ast.Compare):
+        if one is node or id(one) in pairs or not isinstance(one, ast.Call | ast.BinOp | ast.Subscript | ast.Compare):
             continue
         if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in ("arange", "tensor"):
             continue

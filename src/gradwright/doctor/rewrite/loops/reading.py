@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from gradwright.doctor.rewrite.loops.actions import augmented, called, check_pure
 from gradwright.doctor.rewrite.loops.assigning import Assigning
 from gradwright.doctor.rewrite.loops.branches import simplest
+from gradwright.doctor.rewrite.loops.counting import counting
 from gradwright.doctor.rewrite.loops.definitions import Bound, Definitions
 from gradwright.doctor.rewrite.loops.expressions import (
     added,
@@ -28,7 +29,7 @@ from gradwright.doctor.rewrite.loops.expressions import (
     times,
 )
 from gradwright.doctor.rewrite.loops.flat import laid_flat
-from gradwright.doctor.rewrite.loops.headers import counting, header
+from gradwright.doctor.rewrite.loops.headers import header
 from gradwright.doctor.rewrite.loops.ir import Loop, Nest, Place
 from gradwright.doctor.rewrite.loops.lifting import Lifting
 from gradwright.doctor.rewrite.loops.naming import named
@@ -207,6 +208,9 @@ class Reader:
     ) -> Do:
         """One ``for``, of a statement or a comprehension. ``bound``: what its body binds."""
         check_pure([source])
+        copied = any(isinstance(part, ast.Attribute) and part.attr == "tolist" for part in ast.walk(source))
+        if copied and self.definitions.overlap(names_of(source), self.definitions.written):
+            raise DeclinedError(f"what the loop runs over a copy of is written while it runs: {ast.unparse(source)}")
         found = header(target, source, node, self.seen, self.taken)
         outside, depth, branches = dict(self.names), len(self.loops), self.branches
         self.branches = 0

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.calls import first_wins
+from gradwright.doctor.rewrite.loops.contest import contested
 from gradwright.doctor.rewrite.loops.context import Temporary
 from gradwright.doctor.rewrite.loops.contraction import contracted
 from gradwright.doctor.rewrite.loops.ir import Loop, Vector
+from gradwright.doctor.rewrite.loops.keeping import as_python, keep
 from gradwright.doctor.rewrite.loops.lowering import Lowering
 from gradwright.doctor.rewrite.loops.stores import (
     chosen,
@@ -23,7 +25,7 @@ from gradwright.doctor.rewrite.loops.stores import (
 )
 from gradwright.doctor.rewrite.loops.stretches import IDENTITY, OPERATORS, Stretch, stretch_of
 from gradwright.doctor.rewrite.loops.targets import infinity
-from gradwright.doctor.rewrite.loops.value import Value, kind_of
+from gradwright.doctor.rewrite.loops.value import SMALL_INTEGERS, Value, kind_of
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
@@ -34,6 +36,9 @@ def write_reduce(writer: Writer, vector: Vector) -> None:
     statement = vector.statement
     target = statement.target
     kept = [loop for loop in vector.axes if loop not in vector.reduced]
+    if statement.operator in ("min", "max") and (best := contested(writer, vector)):
+        keep(writer, best)
+        return
     if not target.indices:
         if target.base in writer.context.temporaries:
             _into_temporary(writer, vector, kept)
@@ -84,6 +89,8 @@ def _reduced(
             value = part or chosen(low, conditions, value, number_value(NEUTRAL[operator]))
     missing = [loop for loop in vector.reduced if loop not in value.axes]
     gone = [loop for loop in vector.reduced if loop in value.axes]
+    if gone and operator in ("+", "-") and value.dtype in SMALL_INTEGERS and not _wraps(writer, vector, value):
+        value = replace(value, node=nodes.method(value.node, "long"), dtype="int64")
     result = _over(low, operator, value, gone) if gone else value
     for loop in missing:
         if operator in ("+", "-", "*", "/"):
@@ -93,6 +100,16 @@ def _reduced(
                 continue
             result = low.arithmetic(ast.Mult() if operator in "+-" else ast.Pow(), result, count)
     return result
+
+
+def _wraps(writer: Writer, vector: Vector, value: Value) -> bool:
+    """Whether the sum is kept in the terms' own small integers, which begin anew beyond the largest of them."""
+    base = vector.statement.target.base
+    live = writer.context.seen.live_ins.get(base)
+    if live is not None and base not in writer.context.temporaries:
+        return live.type == "int" or (live.tensor is not None and live.tensor.dtype == value.dtype)
+    starts = [one.value for one in writer.nest.statements if one.kind == "assign" and one.target.base == base]
+    return all(nodes.integer(start) is not None for start in starts)
 
 
 def _rounds(writer: Writer, low: Lowering, loop: Loop) -> Value:
@@ -108,7 +125,9 @@ def _rounds(writer: Writer, low: Lowering, loop: Loop) -> Value:
 
 
 def _is_length(what: object) -> bool:
-    """Whether a size is an axis of a tensor: (its shape's root, the axis)."""
+    """Whether a size is an axis of a tensor, (its shape's root, the axis), or the shortest of several."""
+    if isinstance(what, tuple) and what[0] == "min":
+        return all(term.constant >= 0 and all(_is_length(one) and by > 0 for one, by in term.terms) for term in what[1])
     return isinstance(what, tuple) and len(what) == 2 and isinstance(what[1], int)
 
 
@@ -125,6 +144,8 @@ def _over(low: Lowering, operator: str, value: Value, gone: Sequence[Loop]) -> V
     elif operator in ("*", "/"):
         if kind_of(dtype) < 2 and dtype != "int64":
             raise DeclinedError("a product of small integers")
+        if kind_of(dtype) < 2 and value.number:
+            raise DeclinedError("a product of Python's integers, of which none is the largest")
         for count, dim in enumerate(sorted(dims, reverse=True)):
             if everything and len(dims) == len(value.axes):
                 node = nodes.method(node, "prod")
@@ -205,7 +226,7 @@ def _into_name(writer: Writer, vector: Vector) -> None:
     value = reduction(writer, vector, [])
     _mark_extremes(writer, operator, value)
     made = writer.made(name)
-    node = _as_python(writer, value)
+    node = as_python(writer, value)
     writer.stored.add(name)
     starts_at_nothing = made is not None and made.number and made.fill == NEUTRAL.get(operator, object())
     if starts_at_nothing and made is not None and operator in ("+", "*", "-", "min", "max"):
@@ -222,10 +243,6 @@ def _into_name(writer: Writer, vector: Vector) -> None:
             return
     if operator in ("min", "max"):
         chosen_by_python = nodes.call(nodes.name(operator), nodes.name(name), node)
-        if not value.number:
-            live = writer.context.seen.live_ins.get(name)
-            if live is not None and live.tensor is not None:
-                raise DeclinedError(f"{name} begins as a tensor, and may be equal to what it is compared with")
         writer.assign(name, chosen_by_python)
     elif operator in ("and", "or"):
         writer.assign(name, ast.BoolOp(ast.And() if operator == "and" else ast.Or(), [nodes.name(name), node]))
@@ -233,17 +250,6 @@ def _into_name(writer: Writer, vector: Vector) -> None:
         writer.assign(name, node, f"{operator}=")
     else:
         writer.assign(name, ast.BinOp(nodes.name(name), OPERATORS[operator](), node))
-
-
-def _as_python(writer: Writer, value: Value) -> ast.expr:
-    """Python's numbers stay Python's numbers."""
-    plain = value.dtype in ("int", "float") or (value.boolean and not isinstance(value.node, ast.Call))
-    if value.number and not plain:
-        return nodes.method(value.node, "item")
-    return value.node
-
-
-as_python = _as_python
 
 
 def _into_elements(writer: Writer, vector: Vector, stretch: Stretch) -> None:

@@ -29,12 +29,18 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def schedule(
-    nest: Nest, seen: Seen, *, function: FunctionNode | None = None, before: Sequence[ast.stmt] = ()
+    nest: Nest,
+    seen: Seen,
+    *,
+    function: FunctionNode | None = None,
+    before: Sequence[ast.stmt] = (),
+    module: ast.Module | None = None,
 ) -> Schedule:
     """The nest's statements in an order in which as much as possible is taken at once.
 
     ``function`` and ``before``, where given, are read for the certificate: which arrays are made there, and so share
-    memory with nothing. Raises: DeclinedError with the dependence, if nothing can be taken at once.
+    memory with nothing; ``function`` or ``module`` for what is written into later. Raises: DeclinedError with the
+    dependence, if nothing can be taken at once.
 
     >>> from gradwright.doctor.rewrite.loops.reading import read_nest
     >>> from gradwright.doctor.source.seen import SeenValue
@@ -45,7 +51,7 @@ def schedule(
     ('reduce', ['i'])
     """
     dependences = Dependences(nest, completed(seen, nest.node))
-    check_aliases(nest, dependences)
+    check_aliases(nest, dependences, function or module)
     steps = tuple(_Scheduler(dependences).all())
     for step in steps:
         if isinstance(step, Sequential) and not _at_once(step):

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.frames import Binding, Frame
+from gradwright.doctor.rewrite.loops.shortest import of_any_row, rows_of, shortest
 from gradwright.doctor.rewrite.loops.terms import (
     Shape,
     Term,
@@ -52,11 +53,9 @@ class Sizes:
         if tensor is not None and isinstance(node, ast.Call) and asks_numel(node) and self.rank(tensor) != 1:
             return self._spell(Term(((("numel", self._version(tensor, here)), 1),)), node, here)
         if tensor is not None:
-            shape = self.shape(tensor, here)
-            found = shape.dim(axis, self.rank(tensor)) if shape else None
-            return self._spell(found, node, here)
+            return self._spell(self._axis(tensor, axis, here), node, here)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "min" and node.args:
-            return self._shortest(node, here)
+            return self._spell(shortest(self, node.args, here), node, here)
         if isinstance(node, ast.Name):
             return self._spell(self._name(node, here), node, here)
         if isinstance(node, ast.Attribute) and dotted(node) and self._version(dotted(node), here):
@@ -64,19 +63,14 @@ class Sizes:
             return self._spell(Term(((key, 1),)), node, here)
         return None
 
-    def _shortest(self, node: ast.Call, here: ast.stmt) -> Term | None:
-        """``min(len(x), len(y))`` of what is walked over in step: as long as the first, if they were equally long.
-
-        What is read of the others is then read whole, beside the first: other lengths raise.
-        """
-        lengths = [self.term(one, here) for one in node.args]
-        seen = {self.seen_number(one) for one in node.args}
-        return lengths[0] if len(seen) == 1 and None not in seen else None
+    def _axis(self, tensor: str, axis: int, here: ast.stmt) -> Term | None:
+        shape = self.shape(tensor, here)
+        followed = rows_of(self, tensor, here) if axis == 0 and shape and shape.dims is None else None
+        return followed or (shape.dim(axis, self.rank(tensor)) if shape else None)
 
     def length(self, tensor: str, axis: int) -> Term | None:
         """The length of an axis of a tensor, at the loop."""
-        shape = self.shape(tensor, self.at)
-        found = shape.dim(axis, self.rank(tensor)) if shape else None
+        found = self._axis(tensor, axis, self.at)
         alone = found is not None and len(found.terms) == 1 and found.terms[0][1] == 1 and not found.constant
         if found is not None and alone and found.terms[0][0] not in self.spelled:
             index = nodes.constant(axis)
@@ -135,6 +129,7 @@ class Sizes:
         return len(live.tensor.shape) if live is not None and live.tensor is not None else None
 
     def _spell(self, term: Term | None, node: ast.expr, here: ast.stmt) -> Term | None:
+        node = of_any_row(node)
         if term is not None and here is self.at and (isinstance(node, ast.Name) or term not in self.phrases):
             self.phrases[term] = node
         if (

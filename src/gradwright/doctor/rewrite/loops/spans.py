@@ -91,11 +91,11 @@ class Spans:
         if square is not None:
             return square
         if loop.step > 0:
-            return Span(self._extreme(start, -1), self._extreme(stop, 1), loop.step)
+            return Span(self.extreme(start, -1), self.extreme(stop, 1), loop.step)
         if loop.step != -1:
             raise DeclinedError(f"{loop.variable} falls by more than one")
         one = Term((), 1)
-        return Span(self._extreme(stop, -1).plus(one), self._extreme(start, 1).plus(one), 1, falls=True)
+        return Span(self.extreme(stop, -1).plus(one), self.extreme(start, 1).plus(one), 1, falls=True)
 
     def _square(self, loop: Loop, start: Linear, stop: Linear) -> Span | None:
         """For ``range(i + 1)`` and ``range(i + 1, n)``: the numbers of i, so that a square becomes a triangle."""
@@ -157,9 +157,7 @@ class Spans:
                 factor, inner = nodes.integer(number), self.linear(other)
                 if factor is not None and inner is not None:
                     return Linear().plus(inner, factor)
-        tensor, _ = size_of(node)  # all rows of a tensor are as long: len(x[i]) is no other for another i
-        moving = {tensor.split(".")[0]} if tensor else nodes.names_in(node)
-        if moving & (self.changing | set(self.loops)):
+        if _moving(node) & (self.changing | set(self.loops)):
             return None
         rest = self.sizes.term(node)
         return Linear({}, rest) if rest is not None else None
@@ -187,7 +185,7 @@ class Spans:
             return None
         return Strided(left.loop, left.stride, left.rest.plus(right, sign))
 
-    def _extreme(self, bound: Linear, sign: int) -> Term:
+    def extreme(self, bound: Linear, sign: int) -> Term:
         """The largest (1) or smallest (-1) value of a bound, over the loops around."""
         result = bound.rest
         for loop, count in bound.coefficients.items():
@@ -226,6 +224,14 @@ class Spans:
         """How many rounds the loop had in the run."""
         start, stop = self.sizes.seen_number(loop.start), self.sizes.seen_number(loop.stop)
         return None if start is None or stop is None else len(range(start, stop, loop.step))
+
+
+def _moving(node: ast.expr) -> set[str]:
+    """The names that a size depends on. All rows of a tensor are as long: ``len(x[i])`` is no other for another i."""
+    if isinstance(node, ast.Call) and dotted(node.func) == "min":
+        return set().union(*map(_moving, node.args))
+    tensor, _ = size_of(node)
+    return {tensor.split(".")[0]} if tensor else nodes.names_in(node)
 
 
 def never_negative(term: Term, lows: Mapping[str, int]) -> bool:

@@ -128,7 +128,7 @@ class Storage:
     def in_memory(self, statement: Statement, place: Place) -> bool:
         """Whether a write changes something in memory, rather than what a name stands for."""
         if statement.kind == "append":
-            return False  # the list grows; what lies in it is not touched
+            return bool(place.indices)  # the list grows; what lies in it is not touched
         if place.indices or "." in place.base:
             return True
         if isinstance(statement.node, (ast.AugAssign, ast.Expr)):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.calls import first_wins
 from gradwright.doctor.rewrite.loops.ir import Vector
+from gradwright.doctor.rewrite.loops.layout import may_be_turned
 from gradwright.doctor.rewrite.loops.lowering import Lowering
 from gradwright.doctor.rewrite.loops.stretches import IDENTITY, OPERATORS, Stretch, stretch_of
 from gradwright.doctor.rewrite.loops.targets import Made, dtype_root, used_between
@@ -146,6 +147,8 @@ def store(writer: Writer, stretch: Stretch, value: Value, made: Made | None, *, 
     if value.live:
         node = nodes.method(node, "detach")
     name = stretch.base
+    if name in writer.rebound and len(stretch.order) + stretch.cell > 1 and may_be_turned(node):
+        node = nodes.method(node, "contiguous")
     reads_itself = name in nodes.names_in(node)
     if stretch.whole and not stretch.flips and not reads_itself and not keeps_old:
         fresh = made is not None and not made.number and _becomes(writer, stretch, value, made)
@@ -174,6 +177,8 @@ def _becomes(writer: Writer, stretch: Stretch, value: Value, made: Made) -> bool
     """Whether the value has the buffer's shape and dtype by itself, as the text shows; and nobody changes it later."""
     if not _same_form(stretch, value) or not made.like or name_changes_later(writer, stretch.base):
         return False
+    if len(stretch.order) + stretch.cell > 1 and may_be_turned(_fits(value, stretch)):
+        return False  # the buffer is dense, and somebody may ask for a view that needs that
     frame = writer.context.frame
     root = dtype_root(frame, made.like, made.statement)
     return any(dtype_root(frame, carrier, writer.at) == root for carrier in value.carriers)
@@ -202,6 +207,10 @@ def name_changes_later(writer: Writer, name: str) -> bool:
 
 
 def _is_view(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute) and node.attr in ("values", "indices") and isinstance(node.value, ast.Call):
+        return False  # one of a pair that torch has just made
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Call):
+        return False  # what a tensor of indices picks
     views = {"unfold", "diagonal", "transpose", "permute", "detach", "expand", "unsqueeze", "flatten", "expand_as"}
     if isinstance(node, ast.Name | ast.Subscript | ast.Attribute):
         return True

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.dimensions import Dimension
 from gradwright.doctor.rewrite.loops.ir import Loop, Place
+from gradwright.doctor.rewrite.loops.unflattening import by_rows
+from gradwright.doctor.rewrite.loops.value import Value
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
@@ -42,12 +44,13 @@ def stretch_of(writer: Writer, place: Place, axes: Sequence[Loop]) -> Stretch | 
     live = writer.context.seen.live_ins.get(place.base) or writer.context.seen.of(base)
     if live is None or live.tensor is None:
         raise DeclinedError(f"{place.base}, which the loop writes into, is no tensor that was seen")
+    if any(isinstance(part, ast.Constant) and part.value is Ellipsis for part in place.indices):
+        raise DeclinedError("... where the loop writes")
+    given = Value(base, (), len(live.tensor.shape), False, live.tensor.dtype)
+    whole, indices = by_rows(low.accesses, given, place.base, place.indices)
     dims: list[Dimension] = []
-    indices = list(place.indices)
-    for axis, part in enumerate(indices):
-        if isinstance(part, ast.Constant) and part.value is Ellipsis:
-            raise DeclinedError("... where the loop writes")
-        dim = low.accesses.dimension(part, place.base, axis, axis)
+    for axis, index in enumerate(indices):
+        dim = low.accesses.dimension(index.part, index.base, index.axis, axis, index.length)
         if dim is None:
             return None
         if dim.window or dim.roll or dim.block or len(dim.labels) > 1:
@@ -58,17 +61,17 @@ def stretch_of(writer: Writer, place: Place, axes: Sequence[Loop]) -> Stretch | 
     if set(loops) != set(axes):
         raise DeclinedError(f"several iterations write the same element of {place.base}")
     diagonal = len(set(loops)) < len(loops)
-    places = () if diagonal else _places(labels, loops, len(live.tensor.shape) - len(indices))
-    node = nodes.subscript(base, [dim.part for dim in dims])
+    places = () if diagonal else _places(labels, loops, whole.cell - len(indices))
+    node = nodes.subscript(whole.node, [dim.part for dim in dims])
     if diagonal and any(dim.flip for dim in dims):
         raise DeclinedError(f"the diagonal of {place.base} is written backwards")
     if diagonal:
-        if len(loops) != 2 or len(live.tensor.shape) != 2:
+        if len(loops) != 2 or whole.cell != 2:
             raise DeclinedError("a diagonal of more than two axes")
         node, loops = nodes.method(node, "diagonal"), loops[:1]
     sure = frozenset[Loop]().union(*(dim.sure for dim in dims))
     flips = tuple(index for index, dim in enumerate(d for d in dims if d.labels) if dim.flip)
-    cells = sum(not isinstance(label, Loop) for label in labels) + len(live.tensor.shape) - len(indices)
+    cells = sum(not isinstance(label, Loop) for label in labels) + whole.cell - len(indices)
     return Stretch(place.base, node, loops, cells, node is base, sure, live.tensor.dtype, flips, places)
 
 

@@ -6,9 +6,9 @@ import ast
 import copy
 
 from gradwright.doctor.rewrite.loops import nodes
-from gradwright.doctor.rewrite.loops.lists import CONSUMERS, mean_of
+from gradwright.doctor.rewrite.loops.keeping import as_python
+from gradwright.doctor.rewrite.loops.lists import CONSUMERS, depends_on_length, mean_of
 from gradwright.doctor.rewrite.loops.phrasing import LONG_LINE
-from gradwright.doctor.rewrite.loops.reducing import as_python
 from gradwright.doctor.rewrite.loops.targets import used_between
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
@@ -27,12 +27,15 @@ def write_tail(writer: Writer) -> None:
     left = {name for statement in changed for name in nodes.names_in(statement)} | writer.nest.live_outs
     left |= {name for name in writer.context.lists if _read_later(writer, name)}
     kept = [name for name in writer.context.lists if name in left and name not in _inner_lists(writer)]
+    makings = {name: writer.made(name) for name in writer.context.lists if name not in _inner_lists(writer)}
     for name in kept:
         _write_list(writer, name)
-    for name in writer.context.lists:
-        made = writer.made(name) if name not in _inner_lists(writer) else None
+    for name, made in makings.items():
         if made is not None and not used_between(writer.context.frame, made.statement, writer.at, name):
             writer.dropped[name] = made
+    for name, made in list(writer.dropped.items()):
+        if not set(made.beside) <= set(writer.dropped):
+            del writer.dropped[name]
     for old, new in zip(writer.nest.tail, tail if kept else changed, strict=True):
         writer.comments_before(old.lineno, old.end_lineno or 0)
         shown = new if not kept else old
@@ -57,7 +60,7 @@ def _inner_lists(writer: Writer) -> set[str]:
 
 
 def _write_list(writer: Writer, name: str) -> None:
-    value = writer.context.lists[name]
+    value = writer.lists.get(name) or writer.context.lists[name]
     if value.number:
         writer.assign(name, nodes.method(value.node, "tolist"))
     else:
@@ -67,6 +70,8 @@ def _write_list(writer: Writer, name: str) -> None:
 
 def _statement(writer: Writer, statement: ast.stmt) -> str:
     text = ast.unparse(ast.fix_missing_locations(writer.printer.with_literals(statement)))
+    if isinstance(statement, ast.Return) and isinstance(statement.value, ast.Tuple) and len(statement.value.elts) > 1:
+        text = f"return {text.removeprefix('return (').removesuffix(')')}"
     if "\n" in text:
         raise DeclinedError("a statement after the loop that does not fit on one line")
     return text
@@ -95,6 +100,7 @@ class _Used(ast.NodeTransformer):
         first = node.args[0] if node.args else None
         if isinstance(first, ast.Name) and first.id in self.writer.context.lists:
             full = self.writer.context.frame.module_of(node.func)
-            if full.rsplit(".", 1)[-1] in CONSUMERS:
+            listed = self.writer.context.lists[first.id]
+            if full.rsplit(".", 1)[-1] in CONSUMERS and not depends_on_length(full, node, listed):
                 return as_python(self.writer, self.low.expression(node))
         return self.generic_visit(node)

@@ -20,7 +20,8 @@ class Made:
     """``name`` is made by ``statement`` in the loop's own block; nobody reads it between there and the loop.
 
     ``fill``: the number it is filled with, None if another; ``like``: the tensor whose dtype it takes.
-    ``number``: it is that Python number itself. ``makes_list``: it is an empty list.
+    ``number``: it is that Python number itself. ``makes_list``: it is an empty list; ``makes_dict``: an empty dict.
+    ``times``: it is a list of so many of the number. ``beside``: what else the statement makes.
     """
 
     name: str
@@ -30,12 +31,17 @@ class Made:
     number: bool = False
     makes_list: bool = False
     empty: bool = False
+    makes_dict: bool = False
+    times: ast.expr | None = None
+    beside: tuple[str, ...] = ()
 
 
 def find_made(frame: Frame, loop: ast.stmt, name: str) -> Made | None:
     """None if it comes from elsewhere, or something else may see it before the loop is over."""
     statement = _last_binding(frame, loop, name)
-    if statement is None or statement.lineno != statement.end_lineno or _shares_line(frame, statement):
+    if statement is None:
+        return _made_beside(frame, loop, name)
+    if statement.lineno != statement.end_lineno or _shares_line(frame, statement):
         return None
     value = statement.value
     if value is None or _read_between(frame, statement, loop, name):
@@ -48,10 +54,14 @@ def find_made(frame: Frame, loop: ast.stmt, name: str) -> Made | None:
         return Made(name, statement, number if literal is None else literal, number=True)
     if infinity(value):
         return Made(name, statement, infinity(value), number=True)
-    if isinstance(value, ast.List) and not value.elts:
+    if _is_empty(value, ast.List):
         return Made(name, statement, makes_list=True)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "list" and not value.args:
-        return Made(name, statement, makes_list=True)
+    if _is_empty(value, ast.Dict):
+        return Made(name, statement, makes_dict=True)
+    if (repeated := _repeated(value)) is not None:
+        fill, times = repeated
+        steady = all(_same_until(frame, statement, loop, one) for one in nodes.names_in(times))
+        return Made(name, statement, fill, times=times) if steady else None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         return _buffer(frame, statement, loop, name, value, value.func)
     if isinstance(value, ast.Call) and frame.module_of(value.func).startswith("torch."):
@@ -59,6 +69,55 @@ def find_made(frame: Frame, loop: ast.stmt, name: str) -> Made | None:
         func = ast.Attribute(ast.Name("torch", ast.Load()), full.removeprefix("torch."), ast.Load())
         return _buffer(frame, statement, loop, name, value, func)
     return None
+
+
+def _is_empty(value: ast.expr, kind: type[ast.List | ast.Dict]) -> bool:
+    """``[]``, ``list()``; ``{}``, ``dict()``."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and not value.args and not value.keywords:
+        return value.func.id == kind.__name__.lower()
+    return isinstance(value, kind) and not (value.elts if isinstance(value, ast.List) else value.keys)
+
+
+def _repeated(value: ast.expr) -> tuple[int | float, ast.expr] | None:
+    """``(0, n)`` for ``[0] * n``, ``[0 for _ in range(n)]``."""
+    if isinstance(value, ast.ListComp) and len(value.generators) == 1:
+        (rounds,) = value.generators
+        ranged = rounds.iter
+        plain = isinstance(ranged, ast.Call) and isinstance(ranged.func, ast.Name) and ranged.func.id == "range"
+        if not plain or not isinstance(ranged, ast.Call) or len(ranged.args) != 1 or rounds.ifs:
+            return None
+        one, times = value.elt, ranged.args[0]
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        listed, times = value.left, value.right
+        if not isinstance(listed, ast.List):
+            listed, times = times, listed
+        if not isinstance(listed, ast.List) or len(listed.elts) != 1:
+            return None
+        one = listed.elts[0]
+    else:
+        return None
+    whole, number = nodes.integer(one), nodes.number(one)
+    return None if number is None else (number if whole is None else whole, times)
+
+
+def _made_beside(frame: Frame, loop: ast.stmt, name: str) -> Made | None:
+    """``good, bad = [], []``."""
+    binding = frame.reaching(name, loop)
+    if binding is None or binding.item is None or not isinstance(binding.statement, ast.Assign):
+        return None
+    statement, targets = binding.statement, binding.statement.targets
+    if not isinstance(binding.value, ast.Tuple) or len(targets) != 1 or statement not in frame.block_of(loop):
+        return None
+    names = (
+        tuple(one.id for one in targets[0].elts if isinstance(one, ast.Name))
+        if isinstance(targets[0], ast.Tuple)
+        else ()
+    )
+    apart = len(set(names)) == len(binding.value.elts) and statement.lineno == statement.end_lineno
+    empty = all(_is_empty(one, ast.List) for one in binding.value.elts)
+    if not apart or not empty or _shares_line(frame, statement) or _read_between(frame, statement, loop, name):
+        return None
+    return Made(name, statement, makes_list=True, beside=names)
 
 
 def first_value(frame: Frame, loop: ast.stmt, name: str) -> ast.expr | None:
@@ -90,6 +149,8 @@ def _buffer(
     frame: Frame, statement: ast.stmt, loop: ast.stmt, name: str, call: ast.Call, func: ast.Attribute
 ) -> Made | None:
     kind = func.attr
+    if kind in ("tensor", "scalar_tensor") and call.args and nodes.number(call.args[0]) is not None:
+        return Made(name, statement)
     if kind not in LIKE | SIZED | FILLED | {"clone"}:
         return None
     fill: int | float | None = _ZEROS.get(kind)

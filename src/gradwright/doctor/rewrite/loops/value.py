@@ -11,7 +11,8 @@ from gradwright.doctor.rewrite.loops.ir import Loop
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
-_INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+SMALL_INTEGERS = ("uint8", "int8", "int16", "int32")
+_INTEGERS = (*SMALL_INTEGERS, "int64")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One scheduled statement, by its role; lists that the loop fills, and what follows it and uses them."""
+"""One scheduled statement, by its role."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.appending import write_append
 from gradwright.doctor.rewrite.loops.extremum import write_extremum
-from gradwright.doctor.rewrite.loops.ir import Loop, Sequential, Step, Vector
+from gradwright.doctor.rewrite.loops.ir import Sequential, Step, Vector
+from gradwright.doctor.rewrite.loops.keeping import as_python
 from gradwright.doctor.rewrite.loops.lowering import Lowering
-from gradwright.doctor.rewrite.loops.reducing import as_python, write_reduce
+from gradwright.doctor.rewrite.loops.numbers_kept import is_list_of_numbers, write_into_list
+from gradwright.doctor.rewrite.loops.reducing import write_reduce
 from gradwright.doctor.rewrite.loops.running import write_running
 from gradwright.doctor.rewrite.loops.scattering import write_scatter
 from gradwright.doctor.rewrite.loops.stores import chosen, guards_of, under_all, write_map
@@ -47,7 +50,9 @@ def _write_sequential(writer: Writer, step: Sequential) -> None:
 
 def write_vector(writer: Writer, vector: Vector) -> None:
     statement = vector.statement
-    if vector.role == "map" and not statement.target.indices:
+    if is_list_of_numbers(writer, vector):
+        write_into_list(writer, vector)
+    elif vector.role == "map" and not statement.target.indices:
         _write_name(writer, vector)
     elif vector.role == "map" and statement.target.base in writer.context.temporaries:
         _write_into_temporary(writer, vector)
@@ -62,7 +67,7 @@ def write_vector(writer: Writer, vector: Vector) -> None:
     elif vector.role == "extremum":
         write_extremum(writer, vector)
     else:
-        _write_append(writer, vector)
+        write_append(writer, vector)
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -130,69 +135,3 @@ def _write_into_temporary(writer: Writer, vector: Vector) -> None:
     row = replace(value, axes=axes, cell=known.value.cell, number=False)
     writer.context.known.pop(name)
     writer.remember(name, row, None)
-
-
-# --- lists -----------------------------------------------------------------------------------------------------------
-
-
-def _write_append(writer: Writer, vector: Vector) -> None:
-    statement = vector.statement
-    name = statement.target.base
-    if statement.operator or statement.target.indices:
-        raise DeclinedError(f"{name} is filled by keys")
-    own = _loops_of(writer, name)
-    inner = [loop for loop in vector.axes if loop not in own]
-    if name in writer.context.lists:
-        raise DeclinedError(f"{name} is filled by several statements")
-    if any(writer.lowering(vector.axes).spans.triangular(loop) for loop in vector.axes):
-        raise DeclinedError(f"{name} is filled by rows of different lengths")
-    order = [*own, *inner]
-    value = writer.lowered(order, lambda low: under_all(low, guards_of(writer, low, vector), statement.value))
-    low = writer.lowering(order)
-    conditions = guards_of(writer, low, vector)
-    value = _in_order(low, _everywhere(writer, low, value, inner), inner)
-    axes = tuple(loop for loop in value.axes if loop not in inner)
-    if conditions:
-        sides = [one if holds else low.negated(one) for one, holds in conditions]
-        mask = sides[0] if len(sides) == 1 else low.both(sides, ast.And())
-        if axes or mask.axes != value.axes:
-            raise DeclinedError(f"{name} is filled by rows of different lengths")
-        value = value.with_node(ast.Subscript(value.node, mask.node, ast.Load()))
-    elif len(inner) > 1:
-        first = len(axes)
-        flat = nodes.method(value.node, "flatten", nodes.constant(first), nodes.constant(first + len(inner) - 1))
-        value = value.with_node(flat)
-    writer.context.lists[name] = replace(value, axes=axes, cell=value.cell + 1)
-    writer.context.temporaries |= {name}
-
-
-def _in_order(low: Lowering, value: Value, inner: Sequence[Loop]) -> Value:
-    """As the list was filled: a loop that falls fills it from the other end."""
-    falls = [value.axes.index(loop) for loop in inner if low.spans.span(loop).falls]
-    return value.with_node(nodes.method(value.node, "flip", *map(nodes.constant, falls))) if falls else value
-
-
-def _everywhere(writer: Writer, low: Lowering, value: Value, inner: Sequence[Loop]) -> Value:
-    """With all of ``inner`` among its axes: what is the same in every iteration is in the list every time."""
-    if set(inner) <= set(value.axes):
-        return value
-    if value.axes or value.cell or not value.number or len(inner) != 1:
-        raise DeclinedError("a list of what is the same in every iteration")
-    length = low.spans.length(inner[0])
-    if length is None:
-        raise DeclinedError("a list of what is the same in every iteration")
-    size = ast.Tuple([low.spans.written(length)], ast.Load())
-    node = nodes.call(nodes.attribute(low.torch, "full"), size, value.node)
-    dtype = {"int": "int64", "float": writer.context.default_dtype}.get(value.dtype, value.dtype)
-    return replace(value, node=node, axes=(inner[0],), dtype=dtype, sure=frozenset(inner))
-
-
-def _loops_of(writer: Writer, name: str) -> tuple[Loop, ...]:
-    """The loops in whose every iteration the list begins anew."""
-    for statement in writer.nest.statements:
-        if statement.kind == "assign" and statement.target.base == name and isinstance(statement.value, ast.List):
-            return statement.loops
-    made = writer.made(name)
-    if made is None or not made.makes_list:
-        raise DeclinedError(f"the list {name} is not empty before the loop, as far as the text shows")
-    return ()

@@ -26,7 +26,8 @@ class Writer:
     """What has been written so far. Lines are without the loop's own indentation; ``unit`` is one more level of it.
 
     ``rebound``: buffers that are now the result itself, ``dropped``: statements above the loop that nobody needs any
-    more. ``comments``: the loop's own, by line; True where one stands behind code.
+    more. ``comments``: the loop's own, by line; True where one stands behind code. ``lengths``: names for those that
+    are the shorter of several. ``lists``: those of Python's numbers, with all their digits.
     """
 
     context: Context
@@ -41,6 +42,7 @@ class Writer:
     dropped: dict[str, Made] = field(default_factory=dict)
     lists: dict[str, Value] = field(default_factory=dict)
     unsafe: list[str] = field(default_factory=list)
+    lengths: dict[str, ast.expr] = field(default_factory=dict)
     depth: int = 0
     _made: dict[str, Made | None] = field(default_factory=dict)
     _waiting: str = ""
@@ -66,6 +68,11 @@ class Writer:
             self.write(f"{name} = {self.code(part)}")
         self._waiting = comment
         return value
+
+    def write_lengths(self) -> None:
+        """What the lines call a length comes before them."""
+        used = self.reads_so_far()
+        self.lines[:0] = [f"{name} = {self.code(node)}" for name, node in self.lengths.items() if name in used]
 
     def code(self, node: ast.expr) -> str:
         return self.printer.code(node)
@@ -162,8 +169,10 @@ class Writer:
     def _is_plain(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Name):
             return node.id not in self.context.temporaries
+        if infinity(node) is not None:
+            return True
         if isinstance(node, ast.UnaryOp):
-            return isinstance(node.operand, ast.Constant) or infinity(node) is not None
+            return isinstance(node.operand, ast.Constant)
         return isinstance(node, ast.Attribute | ast.Subscript | ast.Constant)
 
     def _is_read_once_as_it_is(self, name: str) -> bool:

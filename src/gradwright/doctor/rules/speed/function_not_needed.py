@@ -11,7 +11,9 @@ When it is fine
     This is information, not a fault.
 
 The fix
-    Call the forward's expression directly and delete the class.
+    The class becomes a plain function of its forward's own lines, `Name.apply(x)` a call of it. There is no fix where
+    anything else is done with the class (another file knows it, it is subclassed), and where the plain function is
+    neither faster nor smaller: then it is simpler, which is for you to weigh.
 
 References
     "When to use" in the PyTorch note on extending autograd.
@@ -23,7 +25,7 @@ from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import DeclaredSurrogate, GradientVerdict, LoopShape, Mutated, PlainTwin
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW303", "function-not-needed", "info", needs=(PlainTwin, GradientVerdict))
+RULE = Rule("GW303", "function-not-needed", "info", needs=(PlainTwin, GradientVerdict), rewrite="plain_forward")
 
 
 _AS_FAST = 1.1  # what two medians of the same thing may differ by

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gradwright.doctor.source.expressions.formulas import read_formula
 from gradwright.doctor.source.expressions.suspect import FunctionNode, Suspect, is_number, own_nodes, parents
 from gradwright.doctor.source.statements import Origins
 
-_PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,15 @@ class Summed:
 
 
 def find(function: FunctionNode, origins: Origins) -> Iterator[Suspect]:
-    """``parts``: the operands that are tensors, of a sum the added one first."""
+    """``parts``: the operands that are tensors, of a sum the added one first; ``others``: the operations of a chain
+    that is long enough for a formula, whose parts are its inputs."""
     around = parents(function)
+    inside: set[ast.AST] = set()
     for node in own_nodes(function):
+        if isinstance(node, ast.expr) and node not in inside and (formula := read_formula(node, origins)) is not None:
+            inside.update(ast.walk(node))
+            yield Suspect("temporaries", node, function, tuple(value for _, value in formula.inputs), formula.steps)
+            continue
         if not isinstance(node, ast.BinOp):
             continue
         if isinstance(around.get(node), ast.BinOp):
@@ -46,7 +53,7 @@ def find(function: FunctionNode, origins: Origins) -> Iterator[Suspect]:
         elif (summed := read_summed(node)) is not None:
             second = (summed.second,) if summed.second is not None else ()
             parts = (summed.added, summed.first, *second)
-            if all(isinstance(part, _PLAIN) for part in parts):  # the call has to stay readable
+            if all(isinstance(part, PLAIN) for part in parts):  # the call has to stay readable
                 yield Suspect("temporaries", node, function, parts)
 
 

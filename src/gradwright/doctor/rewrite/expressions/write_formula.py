@@ -1,0 +1,82 @@
+"""A chain of arithmetic becomes a formula beside the class, ``gw.elementwise("...")``, and a call of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+from gradwright.doctor.rewrite.expressions.splice import Splice
+from gradwright.doctor.rewrite.source_text import DeclinedError
+from gradwright.doctor.session.proposal import Proposal
+from gradwright.doctor.source.expressions.formulas import read_formula
+from gradwright.doctor.source.expressions.suspect import Suspect
+from gradwright.doctor.source.names import events, locals_of
+
+LONGEST_FORMULA = 120
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def write_formula(splice: Splice, suspect: Suspect) -> Proposal:
+    """One candidate. Raises: DeclinedError."""
+    assert isinstance(suspect.node, ast.expr)
+    formula = read_formula(suspect.node, splice.origins)
+    if formula is None or len(formula.text) > LONGEST_FORMULA:
+        raise DeclinedError("it is no formula, or too long a one to read")
+    outermost = next(one for one in splice.tree.body if any(node is suspect.function for node in ast.walk(one)))
+    owner = next((n for n in ast.walk(outermost) if isinstance(n, ast.ClassDef) and suspect.function in n.body), None)
+    if owner is None:
+        raise DeclinedError("it stands in no Function")
+    library, imported = _library(splice, suspect)
+    name = splice.fresh_name(f"_{_HUMP.sub('_', owner.name).lower()}_{suspect.function.name}")
+    newline = splice.newline(outermost)
+    definition = f'{name} = {library}.elementwise("{formula.text}")'
+    arguments = ", ".join(splice.code(value) for _, value in formula.inputs)
+    at = _above(splice, outermost)
+    edits = [
+        (splice.with_own_parentheses(suspect.node), f"{name}({arguments})"),
+        ((at, at), f"{definition}{newline}{newline}{newline}"),
+    ]
+    if imported:
+        line = _after_imports(splice, at)
+        edits.append(((line, line), imported + newline))
+    what = f"{len(formula.steps)} operations are one pass over memory"
+    proposal = splice.proposal("fuse_temporaries", suspect.function, splice.replaced(edits), what)
+    down = 3 + bool(imported)
+    lines = (proposal.lines[0] + down, proposal.lines[1])
+    return replace(proposal, lines=lines, added="\n".join([imported, definition]).lstrip() + "\n")
+
+
+def _library(splice: Splice, suspect: Suspect) -> tuple[str, str]:
+    """What the file calls Gradwright, and the import that it lacks."""
+    bound = {one.name for one in events(splice.tree.body, into_functions=False) if one.kind == "bind"}
+    bound |= set(splice.origins.names) | locals_of(suspect.function)
+    for node in splice.tree.body:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            if alias.name == "gradwright":
+                return alias.asname or alias.name, ""
+    if "gw" in bound:
+        raise DeclinedError("the name gw is taken in the file")
+    return "gw", "import gradwright as gw"
+
+
+def _above(splice: Splice, statement: ast.stmt) -> int:
+    """Where the statement begins, with its decorators and the comments right above them."""
+    first = min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))])
+    while first > 1 and splice.line(first - 1).startswith("#"):
+        first -= 1
+    return splice.offset(first, 0)
+
+
+def _after_imports(splice: Splice, before: int) -> int:
+    """Behind the last of the imports that the module begins with. Raises: DeclinedError, if there is none."""
+    last = 0
+    for statement in splice.tree.body:
+        text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            last = splice.line_span(statement)[1]
+        elif not text:
+            break
+    if not 0 < last <= before:
+        raise DeclinedError("no import stands above it")
+    return last
