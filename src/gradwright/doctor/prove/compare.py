@@ -83,7 +83,7 @@ def compare(
 def _lost(original: Outcome, trial: Trial) -> bool:
     """Whether gradients are worth nothing: NaN came in and is in an output, or no finite number is in any."""
     outputs = [value for value in original.outputs.values() if is_real_tensor(value) and value.numel()]
-    if trial.label == "NaN":
+    if "NaN" in trial.label:
         return any(bool(value.isnan().any()) for value in outputs)
     return trial.label.endswith("inf") and not any(bool(value.isfinite().any()) for value in outputs)
 

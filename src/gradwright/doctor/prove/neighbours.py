@@ -46,6 +46,17 @@ def _planted(*numbers: float) -> Make:
     return make
 
 
+def _single(number: float, part: float) -> Make:
+    """Normal numbers but for one, so far into each tensor: a mask may leave it out, and then nothing is to come of it."""
+
+    def make(normal: Tensor, position: int) -> Tensor:
+        flat = normal.reshape(-1).clone()
+        flat[int(part * flat.numel()) : int(part * flat.numel()) + 1] = number
+        return flat.reshape(normal.shape)
+
+    return make
+
+
 def _whole(normal: Tensor, position: int) -> Tensor:
     """Halves of whole numbers around 0, no two of them equal."""
     order = normal.reshape(-1).argsort()
@@ -69,6 +80,10 @@ VALUES: tuple[tuple[str, str, Make], ...] = (
     ("inf", "is inf", _planted(float("inf"))),
     ("-inf", "is -inf", _planted(float("-inf"))),
     ("NaN", "is NaN", _planted(float("nan"))),
+    ("one inf", "is inf", _single(float("inf"), 0.0)),
+    ("one NaN at first", "is NaN", _single(float("nan"), 0.0)),
+    ("one NaN in the middle", "is NaN", _single(float("nan"), 0.5)),
+    ("one NaN later", "is NaN", _single(float("nan"), 0.75)),
 )
 POSITIVE = VALUES[1][2]
 
