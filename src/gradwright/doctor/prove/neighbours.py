@@ -47,7 +47,7 @@ def _planted(*numbers: float) -> Make:
 
 
 def _single(number: float, part: float) -> Make:
-    """Normal numbers but for one, so far into each tensor: a mask may leave it out, and then nothing is to come of it."""
+    """Normal numbers but for one, so far into each tensor: where a mask leaves it out, nothing is to come of it."""
 
     def make(normal: Tensor, position: int) -> Tensor:
         flat = normal.reshape(-1).clone()
