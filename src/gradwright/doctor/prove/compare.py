@@ -56,15 +56,14 @@ def compare(
         if name not in candidate.outputs:
             return Difference(told=f"it leaves no {name}")
         theirs = candidate.outputs[name]
-        if dense and _is_contiguous(mine) and not _is_contiguous(theirs):
-            return Difference(
-                told=f"{name.removesuffix(AFTERWARDS)} is no longer contiguous: its .view(-1) would raise"
-            )
         if not trial.strict and _is_number(mine) and _all_equal(theirs, mine):
             continue  # a sum over nothing: 0 here, a tensor in other trials
         worst = _worse(worst, name, compare_values(mine, reference.outputs.get(name, mine), theirs, eps, manner.slack))
         if worst.told:
             return worst
+        if dense and _is_contiguous(mine) and not _is_contiguous(theirs):
+            name = name.removesuffix(AFTERWARDS)
+            return Difference(told=f"{name} is no longer contiguous: its .view(-1) would raise")
     if manner.outputs_only or (trial.special and _lost(original, trial)):
         return worst
     for what, before, exact, after in (
