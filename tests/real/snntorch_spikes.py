@@ -28,7 +28,7 @@ class Spiking(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
     args = parser.parse_args()
 
     torch.manual_seed(0)
