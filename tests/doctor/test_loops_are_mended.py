@@ -40,6 +40,31 @@ def smoothed(x):
     return out
 
 
+class Decayed(torch.autograd.Function):
+    """A linear recurrence over rows: each row needs the one before."""
+
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.zeros_like(x)
+        out[0] = x[0]
+        for t in range(1, x.shape[0]):
+            out[t] = 0.5 * out[t - 1] + torch.tanh(out[t - 1] * x[t])
+        ctx.save_for_backward(x, out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, out = ctx.saved_tensors
+        left = grad.clone()
+        grad_x = torch.zeros_like(x)
+        for t in range(x.shape[0] - 1, 0, -1):
+            slope = 1 - torch.tanh(out[t - 1] * x[t]) ** 2
+            grad_x[t] = left[t] * slope * out[t - 1]
+            left[t - 1] += left[t] * (0.5 + slope * x[t])
+        grad_x[0] = left[0]
+        return grad_x
+
+
 class Scaled(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -91,6 +116,14 @@ def test_a_loop_that_carries_a_dependence_is_left_alone_and_says_why():
     (finding,) = loops(gw.diagnose(smoothed, torch.linspace(-1, 1, 64)))
     assert finding.fix is None
     assert "out[i - 1]" in (finding.candidates[-1].counterexample or "")
+
+
+def test_a_loop_over_rows_that_carries_a_dependence_is_compiled_inside_a_function():
+    found = loops(gw.diagnose(Decayed, torch.randn(90, 4, dtype=torch.float64, requires_grad=True)))
+    assert [finding.code for finding in found] == ["GW304", "GW304"]
+    for finding in found:
+        assert "the same loop, compiled" in finding.message and "written by" in finding.hints[0]
+        assert "numba.njit" in added(finding)
 
 
 def test_the_functions_have_their_own_code_back():

@@ -146,7 +146,8 @@ class _Treatment:
         places |= {finding.location for finding in report.findings}
         for shape in report.of(LoopShape):
             slow = shape.share_of_step >= WORTH_A_TRY_SHARE and shape.iterations >= WORTH_A_TRY_ITERATIONS
-            if slow and not shape.carried and shape.location not in places:
+            free = not shape.carried or shape.subject in self.patients.functions  # in a Function it may become a kernel
+            if slow and free and shape.location not in places:
                 places.add(shape.location)
                 yield Slow(shape.subject, shape.location, shape.share_of_step, shape)
         for run in report.of(LoopRun):  # whose operations are dispatched in functions that it calls
@@ -178,6 +179,7 @@ class _Treatment:
             after_seconds=after,
             share_of_step=slow.share_of_step,
             tried_on=slow.shape.tried_on if slow.shape else "",
+            carried=(slow.shape.carried or "") if slow.shape else "",
         )
         self.journal.add(twin)
         about = report.subject(slow.subject)

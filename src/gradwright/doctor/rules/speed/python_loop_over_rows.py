@@ -7,8 +7,9 @@ Why it matters
     dispatch; one call over the whole batch does it once, and the kernels get something to chew on.
 
 When it is fine
-    When the rows differ in shape, or the body does something of its own for each (a recurrence, a data-dependent
-    branch, random numbers): such loops are not reported, because the rewrite was tried and did not hold.
+    When the rows differ in shape, or the body does something of its own for each (a data-dependent branch, random
+    numbers): such loops are not reported, because the rewrite was tried and did not hold. A recurrence is reported
+    where it stands in a Function's forward or backward and was compiled.
 
 The fix
     The diff that is shown: the loop was run against it on the inputs of the run and on their neighbours.
@@ -33,11 +34,18 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             subject,
             at=twin.location,
             message=f"the loop in {subject.name} goes row by row: {iterations}{twin.share_of_step * 100:.0f} % of the "
-            f"step, {twin.before_seconds / twin.after_seconds:.1f} times as long as array code",
+            f"step, {twin.before_seconds / twin.after_seconds:.1f} times as long as "
+            f"{'the same loop, compiled' if twin.carried else 'array code'}",
             why=_why(twin),
-            hints=["take all rows at once: the operations of one row have a batched form"],
+            hints=[_hint(twin)],
             evidence=[twin.id],
         )
+
+
+def _hint(twin: ArrayTwin) -> str:
+    if twin.carried:
+        return f"compile it, as no graph is recorded here: {twin.carried}, so that all rows can't be taken at once"
+    return "take all rows at once: the operations of one row have a batched form"
 
 
 def _why(twin: ArrayTwin) -> str:

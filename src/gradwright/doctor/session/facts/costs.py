@@ -82,7 +82,8 @@ class PlainTwin(Fact):
 class ArrayTwin(Fact):
     """A loop over rows beside array code that was proved to do the same: seconds of each, on what it was entered with.
 
-    ``iterations`` and ``operations`` as in :class:`LoopShape`; 0 where the functions it calls do the dispatching.
+    ``carried``: why it is compiled as it stands instead, in a Function; "" of array code. ``iterations`` and
+    ``operations`` as in :class:`LoopShape`; 0 where the functions it calls do the dispatching.
     """
 
     location: Location
@@ -92,6 +93,7 @@ class ArrayTwin(Fact):
     after_seconds: float
     share_of_step: float
     tried_on: str
+    carried: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
