@@ -149,7 +149,12 @@ def measured(task: Task, rounds: int, *, peers: bool, quick: bool) -> dict[str, 
 def peers_of(task: Task, arguments: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
     ways: dict[str, Callable[[], Any]] = {}
     if not isinstance(task.expert, type):
-        ways["compile"] = step_of(task, torch.compile(task.expert, dynamic=False), arguments)
+        compiled = step_of(task, torch.compile(task.expert, dynamic=False), arguments)
+        try:
+            compiled()
+            ways["compile"] = compiled
+        except Exception as error:  # Dynamo's, of many kinds: it can't compile this one
+            print(f"{task.name}: not compiled: {type(error).__name__}", file=sys.stderr)
     if task.compiled is not None:
         import numba
 
