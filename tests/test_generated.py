@@ -1,6 +1,7 @@
 """Nothing that is made from something else has drifted from it."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from gradwright.doctor.rules import all_rules
 
 ROOT = Path(__file__).parents[1]
+GENERATE = runpy.run_path(str(ROOT / "tools" / "generate.py"))
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 
 
@@ -18,6 +20,25 @@ def test_every_generated_file_is_what_would_be_generated() -> None:
         [sys.executable, "tools/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        " · not examined: second order of F: time limit of one check\n",
+        "\nnot examined: second order of F: time limit of one check\n",
+        " · not examined:\n  second order of F: time limit of one check\n  batches of F: time limit of one check\n",
+        "\nnot examined:\n  second order of a long name: time limit\n    of one check\n",
+    ],
+)
+def test_what_a_busy_machine_leaves_out_is_no_drift_of_the_readme(late: str) -> None:
+    told = "SlowSquare  right\ngradwright fix train.py shows them"
+    assert GENERATE["_without_times"](told + late + "```") == GENERATE["_without_times"](told + "\n```")
+
+
+def test_what_was_not_examined_for_another_reason_is() -> None:
+    told = "SlowSquare  right"
+    assert GENERATE["_without_times"](told + " · not examined: F: it crashed\n```") != GENERATE["_without_times"](told)
 
 
 @pytest.mark.parametrize("rule", [loaded.rule for loaded in all_rules()], ids=lambda rule: rule.code)

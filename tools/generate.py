@@ -83,7 +83,7 @@ _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /trans
 _OUTPUT = re.compile(r"<!-- output: (?P<script>.+?) -->\n.*?<!-- /output -->", re.DOTALL)
 _COUNTEREXAMPLE = re.compile(r"(counterexample, .*?\n\n(?:#[^\n]*\n)+).*", re.DOTALL)
 _TIME = re.compile(r"\d[\d.,]* (?:s|ms|us|ns|calls|inputs)\b|\d+ %")
-_LATE = re.compile(r"^not examined: [^\n]* time limit [^\n]*\n", re.M)
+_LATE = re.compile(r"(?:^| · )not examined:(?=[^`]*\btime\s+limit\b)[^\n]*(?:\n +[^\n]+)*", re.M)
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
