@@ -27,6 +27,7 @@ from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.boundaries import undefined_gradients
 from gradwright.doctor.probe.callables import probe_callable
 from gradwright.doctor.probe.expressions import expressions_of_callable
+from gradwright.doctor.probe.numpy_detours import numpy_of_callable
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import NotExamined, Subject
@@ -99,6 +100,7 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
     if not is_function(fn) and death is None:
         journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
         journal.add(*expressions_of_callable(subject, fn, given, Limits()))
+        journal.add(*numpy_of_callable(subject, fn, given))
         journal.add(*undefined_gradients(subject, fn, given, input_names(fn, len(given)), Limits()))
         called = _as_called(fn, given)
         patients.callables = {subject.id: called} if called else {}

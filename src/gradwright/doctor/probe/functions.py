@@ -22,6 +22,7 @@ from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, ope
 from gradwright.doctor.probe.expressions import expressions_of_function
 from gradwright.doctor.probe.flaws import flaw_facts
 from gradwright.doctor.probe.keeping import keeping_facts
+from gradwright.doctor.probe.numpy_detours import numpy_of_function
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -69,6 +70,7 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     yield from _costs(use, tracked[0], first, share, limits)
     if use.subject.origin != "library":
         yield from expressions_of_function(use, tracked[0], share, limits)
+        yield from numpy_of_function(use, tracked[0], share)
         yield from undefined_gradients_of_function(use, tracked[0], limits)
         yield from keeping_facts(use, tracked[0], limits)
         yield from unneeded_facts(use, tracked, share, limits)

@@ -72,9 +72,10 @@ def _are_the_same(first: list[Dispatched], again: list[Dispatched]) -> bool:
 def copied(suspect: Suspect, body: Body) -> Measured | None:
     """A copy that really was made."""
     names = ("aten.clone", "aten.repeat", "aten._to_copy")
-    steps = [step for step in body.at(suspect.node) if step.fresh and step.name.startswith(names)]
-    if len(steps) != 1:
-        return None
+    own = body.at(suspect.node)
+    steps = [step for step in own if step.fresh and step.name.startswith(names)]
+    if len(steps) != 1 or any(step.name.startswith("aten.lift_fresh") for step in own):
+        return None  # ``torch.tensor`` of an array or of numbers lifts it first
     given = steps[0].given[0]
     if steps[0].name.startswith("aten.repeat") and not _is_expansion(given.shape, steps[0].args[1]):
         return None

@@ -22,6 +22,7 @@ from gradwright.doctor.rewrite.expressions.select_by_mask import select_by_mask
 from gradwright.doctor.rewrite.expressions.share_value import share_value
 from gradwright.doctor.rewrite.guard_gradients import guard_gradients
 from gradwright.doctor.rewrite.kernels import compile_kernel
+from gradwright.doctor.rewrite.leave_numpy import leave_numpy
 from gradwright.doctor.rewrite.loops import compile_loop
 from gradwright.doctor.rewrite.mend_gradient import mend_gradient
 from gradwright.doctor.rewrite.opaque_body import vmap_body
@@ -51,6 +52,7 @@ REWRITES: dict[str, Callable[[Finding, Sequence[Fact], SourceText], tuple[Propos
     "select_by_mask": select_by_mask,
     "guard_boundary": guard_boundary,
     "keep_dtype": keep_dtype,
+    "leave_numpy": leave_numpy,
 }
 
 # Where the text alone is not enough, or what it proposed has failed: the subject is run.

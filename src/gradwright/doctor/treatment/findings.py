@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwright.doctor import rules
-from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape
+from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape, NumpyDetour
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import home, text_of_file
 from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.loops import LoopTreatment
+from gradwright.doctor.treatment.numpy_detours import leave_numpy
 from gradwright.doctor.treatment.patients import Called, Patients, Specimens
 from gradwright.doctor.treatment.plain import plain_function
 from gradwright.doctor.treatment.trials import Trials, Tried
@@ -50,6 +51,8 @@ def treat(journal: Journal, patients: Patients, seconds: float) -> None:
         treatment.treat(finding, report)
     for loop in treatment.other_loops(report):
         treatment.rewrite_by_rows(loop, report)
+    for detour in report.of(NumpyDetour):
+        treatment.leave_numpy(detour, report)
 
 
 class _Treatment:
@@ -77,6 +80,11 @@ class _Treatment:
             tried = self.other(Case(rewrite, finding, evidence, source))
         if tried.candidates or tried.fix:
             self.journal.add(finding.with_fix(tried.candidates, tried.fix))
+
+    def leave_numpy(self, detour: NumpyDetour, report: Report) -> None:
+        source = report.source(detour.location.path)
+        if source is not None and _unchanged(source):
+            leave_numpy(detour, report, source, self.other, self.journal)
 
     def other(self, case: Case) -> Tried:
         """A fix of a Function's, or of a callable's, as a whole."""

@@ -53,6 +53,7 @@ KEPT = {
     "the layout of what follows hangs on it": "return x.t().contiguous() * 2",
     "it is contiguous": "return x.contiguous() @ x.t()",
     "a tensor of numbers is made": "return torch.tensor([1.0, 2.0]) * x[:, :2]",
+    "a tensor is made of an array": "return torch.tensor(x.numpy()) * b",
     "a tensor is made to be written into": "y = torch.tensor(x)\ny[0] = 1\nreturn y * 2",
     "it is returned": "return x.clone()",
     "it has a name": "y = x.clone()\ny[0] = 0\nreturn y * 2",

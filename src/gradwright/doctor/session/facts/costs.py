@@ -197,3 +197,26 @@ class SavedNotNeeded(Fact):
     share: float
     location: Location
     tried_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumpyDetour(Fact):
+    """Tensors that go to NumPy in a function, or in a Function's methods, and come back: ``location`` is where the
+    first one goes, ``text`` what stands there. ``share_of_step``: of the watched time, what the functions take."""
+
+    location: Location
+    text: str
+    share_of_step: float
+    tried_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchTwin(Fact):
+    """A detour through NumPy beside the same in torch, proved to do the same: seconds of each, on ``tried_on``."""
+
+    location: Location
+    text: str
+    before_seconds: float
+    after_seconds: float
+    share_of_step: float
+    tried_on: str
