@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import threading
+import tokenize
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -115,7 +116,23 @@ def _code_of(program: Program, compile_main: Callable[[str], Any]) -> Any:
         return program.spec.loader.get_code(program.spec.name)  # type: ignore[union-attr]  # zip or bytecode only
     if program.spec is not None and "site-packages" in program.path:
         return runpy._get_module_details(program.spec.name)[2]  # type: ignore[attr-defined]  # as `python -m` does
+    check_encoding(program.path)
     return compile_main(program.path)
+
+
+def check_encoding(path: str) -> None:
+    """Raises: SyntaxError, in Python's words, where a file read by Python would; from bytes it lets comments pass."""
+    data = Path(path).read_bytes()
+    encoding, _ = tokenize.detect_encoding(iter(data.splitlines(keepends=True)).__next__)
+    if not encoding.startswith("utf-8"):
+        return
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            line.decode(encoding)
+        except UnicodeDecodeError as error:
+            code = f"Non-UTF-8 code starting with '\\x{line[error.start]:02x}' on line {number}"
+            why = f"{code}, but no encoding declared; see https://peps.python.org/pep-0263/ for details"
+            raise SyntaxError(why, (path, number, 0, "")) from None
 
 
 def _exit_code(leaving: SystemExit) -> int:
