@@ -56,7 +56,8 @@ def mended(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Mended:
             taken.append(edits)
             codes.append(finding.code)
     if not taken:
-        return Mended(None, inspect.getsource(function), _reasons(report.findings), seconds)
+        told = _reasons(report.findings) or tuple(one.why for one in report.not_examined) or ("no finding",)
+        return Mended(None, inspect.getsource(function), told, seconds)
     module = load("".join(applied(merged(taken), lines)), path.stem)
     changed = getattr(module, function.__name__)
     return Mended(changed, inspect.getsource(changed), tuple(codes), seconds)
@@ -91,4 +92,4 @@ def _reasons(findings: tuple[Finding, ...] | list[Finding]) -> tuple[str, ...]:
     ]
     told += [f"{one.code}: {one.fix.unsafe}" for one in findings if one.fix and one.fix.unsafe]
     told = told or [f"{one.code}: {hint}" for one in findings for hint in one.hints]
-    return tuple(told) or tuple(f"{one.code}: {one.message}" for one in findings) or ("no finding",)
+    return tuple(told) or tuple(f"{one.code}: {one.message}" for one in findings)

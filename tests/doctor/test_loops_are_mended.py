@@ -33,6 +33,29 @@ def confusion(t, p):
     return m
 
 
+def counted(t, classes):
+    counts = [0.0] * classes
+    for i in range(len(t)):
+        counts[t[i].item()] += 1
+    return counts
+
+
+def in_bins(x, bins):
+    total = 0.0
+    for b in range(bins):
+        inside = (x > b / bins) & (x <= (b + 1) / bins)
+        total += inside.sum().item() * x[inside].sum().item()
+    return total
+
+
+def overlaps(found, wanted, classes):
+    ratios = []
+    for kind in range(classes):
+        mine, theirs = found == kind, wanted == kind
+        ratios.append((mine & theirs).sum() / ((mine | theirs).sum() + 1e-6))
+    return torch.stack(ratios)
+
+
 def smoothed(x):
     out = x.clone()
     for i in range(1, len(x)):
@@ -110,6 +133,24 @@ def test_a_loop_over_whole_numbers_alone_is_looked_at_too():
     (finding,) = loops(gw.diagnose(confusion, t, t.flip(0)))
     assert "index_put_" in added(finding)
     assert "accumulate=True" in added(finding)
+
+
+def test_a_number_that_only_says_how_long_a_list_is_may_be_used():
+    (finding,) = loops(gw.diagnose(counted, torch.arange(96) % 4, 4))
+    assert "bincount(minlength=classes)" in added(finding)
+
+
+def test_a_small_number_that_float32_loses_is_told_from_another_in_float64():
+    t = torch.arange(160) % 40
+    (finding,) = loops(gw.diagnose(overlaps, t, t.flip(0), 40))
+    assert "torch.arange(classes)" in added(finding)
+    assert finding.fix.proof.mutants_rejected == finding.fix.proof.mutants_tried >= 10
+
+
+def test_a_loop_whose_rounds_are_no_axis_of_anything_says_so():
+    report = gw.diagnose(in_bins, torch.linspace(0, 1, 60), 40)
+    assert not loops(report)
+    assert any("no tensor is indexed by what its rounds count" in one.why for one in report.not_examined)
 
 
 def test_a_loop_that_carries_a_dependence_is_left_alone_and_says_why():

@@ -1,5 +1,7 @@
 """Statements that do the same with the same names hold; every trap of the loop compiler's trade is told from them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tests.doctor.prove.by_hand import tried_region
@@ -290,6 +292,27 @@ def test_attributes_of_an_object_are_inputs_too():
         assert isinstance(tried_region(METHOD, loop, wrong, live_ins), str)
     found = tried_region(METHOD, loop, "self.calls += 1\ny = x @ self.weight.t()", live_ins)
     assert isinstance(found, str) and "self.calls" in found
+
+
+def test_what_goes_into_the_original_goes_into_the_change_whatever_else_it_leaves_out():
+    """With ``y`` left out nothing reads ``rows`` above the loop: it is a number of its own all the same."""
+    text = """
+import torch
+
+def f(self, x):
+    rows = len(x) // self.step
+    y = torch.zeros(rows)
+    for i in range(rows):
+        y[i] = x[i * self.step] ** 2
+    return y
+"""
+    loop = "for i in range(rows):\n    y[i] = x[i * self.step] ** 2\n"
+    entered = {"self": SimpleNamespace(step=2), "x": torch.randn(12), "y": torch.zeros(6), "rows": 6}
+    change = "y = x[:rows * self.step:self.step] ** 2"
+    found = tried_region(text, loop, change, entered, drop="y = torch.zeros(rows)")
+    assert isinstance(found, Proved), found
+    wrong = tried_region(text, loop, "y = x[::self.step] ** 2", entered, drop="y = torch.zeros(rows)")
+    assert isinstance(wrong, str)
 
 
 def test_a_loop_of_the_script_s_own_body_reads_and_leaves_globals():

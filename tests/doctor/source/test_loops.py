@@ -202,6 +202,30 @@ def test_loops_of_custom_functions_are_marked():
 # --- what goes in and out --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("assigned", ["top = i * self.step", "top, left = i, 0", "left, top = 0, 2 * i"])
+def test_what_is_computed_from_the_variable_may_index_in_its_place(assigned):
+    text = """
+        def f(self, x, w, out):
+            for i in range(len(out)):
+                ASSIGNED
+                out.append((x[top:top + 3] * w).sum())
+    """
+    assert {"out", "w", "x"} <= set(only(text.replace("ASSIGNED", assigned)).live_ins)
+
+
+def test_the_length_of_a_list_that_a_loop_fills_is_a_live_in_as_well():
+    site = only("""
+        def f(x, n, m, other):
+            counts, rest = [0] * n, [other] * m
+            sums = n * [0.0]
+            steps = [0] * other
+            for i in range(len(x)):
+                sums[x[i]] += 1
+            return counts, sums, steps
+    """)
+    assert site.live_ins == ("n", "sums", "x")
+
+
 def test_live_ins_are_names_bound_before_in_the_same_function_or_around_it():
     site = only("""
         import torch

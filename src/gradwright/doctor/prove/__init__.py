@@ -24,6 +24,7 @@ from gradwright.doctor.prove.attempt import Attempt, Proved, tried
 from gradwright.doctor.prove.compare import Manner
 from gradwright.doctor.prove.compiled import (
     class_node,
+    formulas_in,
     function_node,
     kernels_of,
     make_class,
@@ -83,8 +84,8 @@ def prove(
         rightness = Rightness(original, given, deadline)
         names = names_of(original)
 
-        kernels = kernels_of(tree, proposal)
-        plain = uncompiled(room)
+        kernels, formulas = kernels_of(tree, proposal), formulas_in(room, proposal)
+        plain = uncompiled(room, formulas)
 
         def made(twin: Any) -> Any:
             """A class, in Python alone; its kernels stand before it."""
@@ -92,9 +93,11 @@ def prove(
             return make_class(tree, own, proposal.path, original, with_kernels(before, proposal.path, plain))
 
         def subject(twin: Any) -> Subject:
-            if twin is not code or not kernels:
-                return subject_of(made(twin))
-            return compiled_where_dense(made(twin), make_class(tree, definition, proposal.path, original, room))
+            slow = subject_of(made(twin))
+            if twin is not code or not (kernels or formulas):
+                return slow
+            compiled = subject_of(make_class(tree, definition, proposal.path, original, room))
+            return compiled_where_dense(slow, compiled, [args for args, _ in given] if formulas else ())
 
         code = ast.Module([*kernels, definition], []) if kernels else definition
         # Of a rescaling only outputs are compared: the original's gradients are what is wrong.
@@ -205,11 +208,23 @@ def prove_region(proposal: Proposal, use: LoopUse, text: str, *, deadline: float
         new = find_region(proposal.new_text, proposal.region)
         old = find_region(text, proposal.replaced)
         given = inputs(old, use.live_ins[0], use.globals)
-        old, new = old.with_prologue(given), new.with_prologue(given)
+        old = old.with_prologue(given)
         names = list(inputs(old, use.live_ins[0], use.globals))
+        new = new.with_prologue(given, names)
         leaves = outputs(old)
-        room = room_of(proposal, use.globals)
-        path = proposal.path
+        room, path, definition = room_of(proposal, use.globals), proposal.path, ast.Module(new.body, [])
+        formulas = formulas_in(room, proposal)
+        plain = uncompiled(room, formulas)
+
+        def subject(twin: ast.Module) -> Subject:
+            slow = make_region(new.with_body(twin.body), names, leaves, path, plain)
+            if twin is not definition or not formulas:
+                return slow
+            compiled = make_region(new, names, leaves, path, room)
+            return compiled_where_dense(slow, compiled, [args for args, _ in specimens])
+
+        entries = [inputs(old, entry, use.globals) for entry in alike]
+        specimens = [(tuple(entry.values()), wanted_of(names, list(entry.values()))) for entry in entries]
         original = make_region(old, names, leaves, path, room)
         engine = Attempt(
             Harness(
@@ -221,13 +236,11 @@ def prove_region(proposal: Proposal, use: LoopUse, text: str, *, deadline: float
                 fits=fits(old, names, path, room),
             ),
             proposal,
-            ast.Module(new.body, []),
-            lambda twin: make_region(new.with_body(twin.body), names, leaves, path, room),
+            definition,
+            subject,
             no_tensors(room),
             phase="forward",
         )
-        entries = [inputs(old, entry, use.globals) for entry in alike]
-        specimens = [(tuple(entry.values()), wanted_of(names, list(entry.values()))) for entry in entries]
         return engine.run(specimens, use.seconds / max(1, use.entries) or None)
 
     return tried(attempt)

@@ -170,7 +170,8 @@ class Attempt:
                     if alike == MOST_ALIKE and not tried:
                         break  # no trial reaches what changed
                     continue
-                return f"the trials can't tell it from a faulty twin ({mutant.what})"
+                if not self.harness.rejects_in_float64(twin):
+                    return f"the trials can't tell it from a faulty twin ({mutant.what})"
             tried += 1
         if tried < FEWEST_MUTANTS:
             return f"the trials reject {tried} of {tried} faulty twins: too few to rely on them"

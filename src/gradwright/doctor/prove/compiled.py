@@ -6,8 +6,10 @@ import ast
 import inspect
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.prove import faults
 from gradwright.doctor.session.proposal import Proposal
@@ -49,10 +51,40 @@ class _Uncompiled:
         return range if name == "prange" else getattr(sys.modules["numba"], name)
 
 
-def uncompiled(room: Mapping[str, object]) -> dict[str, Any]:
-    """A copy of a namespace in which ``numba`` compiles nothing: a twin each would cost seconds."""
+class _Watched(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
+    """While torch's operations are watched, a formula runs as these, and compiles nothing."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as in memory: the wrapper that skips it imports torch._dynamo
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _as_operations(formula: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _Watched():  # type: ignore[no-untyped-call]  # the same
+            return formula(*args, **kwargs)
+
+    return call
+
+
+def formulas_in(room: Mapping[str, object], proposal: Proposal) -> list[str]:
+    """The names of the ``gw.elementwise`` formulas that a proposal adds to the module."""
+    elementwise = sys.modules.get("gradwright.kernels.elementwise")
+    bound = [one.targets[0] for one in ast.parse(proposal.added).body if isinstance(one, ast.Assign)]
+    names = [target.id for target in bound if isinstance(target, ast.Name)]
+    return [name for name in names if elementwise and isinstance(room.get(name), elementwise.Elementwise)]
+
+
+def uncompiled(room: Mapping[str, object], formulas: Collection[str] = ()) -> dict[str, Any]:
+    """A copy of a namespace in which neither ``numba`` nor ``formulas`` compile: a twin each would cost seconds."""
     numba = sys.modules.get("numba")
-    return {name: _Uncompiled() if value is numba and numba is not None else value for name, value in room.items()}
+    plain: dict[str, Any] = {
+        name: _Uncompiled() if value is numba and numba is not None else value for name, value in room.items()
+    }
+    return plain | {name: _as_operations(plain[name]) for name in formulas}
 
 
 def kernels_of(tree: ast.Module, proposal: Proposal) -> list[ast.stmt]:

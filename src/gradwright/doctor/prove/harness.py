@@ -66,6 +66,26 @@ class Harness(Learner):
                 return True
         return False
 
+    def rejects_in_float64(self, twin: Subject) -> bool:
+        """Whether an ordinary trial tells it there, where a small number (``union + 1e-6``) is not lost in rounding."""
+        return any(self._tells_in_float64(twin, known) for known in self.known)
+
+    def _tells_in_float64(self, twin: Subject, known: Known) -> bool:
+        if known.excused or known.trial.special or known.trial.loud:
+            return False
+        original = self._run(self.original, known.trial, known, double=True)
+        if original.raised:
+            return False
+        if known.wide is None:
+            known.wide = self._run(self.candidate, known.trial, known, double=True)
+        manner = replace(self.manner, slack=ROUNDING.slack)
+        if compare(original, original, known.wide, known.trial, manner).told:
+            return False
+        other = self._run(twin, known.trial, known, double=True)
+        if other.raised or alike(known.original, known.wide, other):
+            return False
+        return bool(compare(original, original, other, known.trial, manner).told)
+
     def equivalent(self, twin: Subject) -> bool:
         """Whether a twin is the candidate in other words, where the candidate is the same as the original.
 

@@ -6,7 +6,7 @@ import ast
 import builtins
 import copy
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,11 @@ class Region:
         """The same place with other statements, prologue and all."""
         return Region(self.tree, self.frame, tuple(body))
 
-    def with_prologue(self, given: Mapping[str, Any]) -> Region:
+    def with_prologue(self, given: Mapping[str, Any], kept: Collection[str] = ()) -> Region:
+        """``kept``: names that are inputs all the same: those of the original, where this is a change of it."""
         above = prologue(self.frame, self.first, given)
-        return Region(self.tree, self.frame, self.statements, above.statements, above.made)
+        statements = tuple(one for one in above.statements if not _binds(one) <= set(kept))
+        return Region(self.tree, self.frame, self.statements, statements, above.made)
 
 
 def find_region(text: str, lines: tuple[int, int]) -> Region:
@@ -82,6 +84,10 @@ def find_region(text: str, lines: tuple[int, int]) -> Region:
         block = next(
             (inner for inner in choices if _begin(inner[0]) <= last and (inner[-1].end_lineno or 0) >= first), []
         )
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    return {event.name for event in events([statement], into_functions=False) if event.kind == "bind"}
 
 
 def _begin(statement: ast.stmt) -> int:

@@ -41,15 +41,22 @@ def subject_of(function: Any) -> Subject:
     return call
 
 
-def compiled_where_dense(plain: Any, compiled: Any) -> Subject:
-    """A Function whose kernels are compiled for dense inputs, the usual ones, and run as Python for each other layout.
+def compiled_where_dense(plain: Subject, compiled: Subject, runs: Sequence[Args] = ()) -> Subject:
+    """A subject whose kernels are compiled for dense inputs, the usual ones, and run as Python for each other layout.
 
-    Compiling them for a layout takes seconds, and they are the same text.
+    ``runs``: arguments of the run; then also for other dtypes than theirs, and where something else than with them
+    requires a gradient. Compiling takes seconds, and they are the same text.
     """
-    slow, fast = subject_of(plain), subject_of(compiled)
+    recorded = any(tensor.requires_grad for args in runs for tensor in tensors(args))
+
+    def kinds(args: Args) -> list[tuple[torch.dtype, bool]]:
+        return [(one.dtype, recorded and one.requires_grad) for one in tensors(args)]
+
+    usual = [kinds(args) for args in runs]
 
     def call(*args: Any) -> dict[str, Any]:
-        return dict((fast if all(tensor.is_contiguous() for tensor in tensors(args)) else slow)(*args))
+        dense = all(tensor.is_contiguous() for tensor in tensors(args))
+        return dict((compiled if dense and (not usual or kinds(args) in usual) else plain)(*args))
 
     return call
 

@@ -20,10 +20,11 @@ from gradwright.doctor.rewrite.expressions.guard_boundary import guard_boundary
 from gradwright.doctor.rewrite.expressions.keep_dtype import keep_dtype
 from gradwright.doctor.rewrite.expressions.select_by_mask import select_by_mask
 from gradwright.doctor.rewrite.expressions.share_value import share_value
+from gradwright.doctor.rewrite.fusing import with_formula, with_known_functions
 from gradwright.doctor.rewrite.guard_gradients import guard_gradients
 from gradwright.doctor.rewrite.kernels import compile_kernel
 from gradwright.doctor.rewrite.leave_numpy import leave_numpy
-from gradwright.doctor.rewrite.loops import compile_loop
+from gradwright.doctor.rewrite.loops import compile_inner, compile_loop
 from gradwright.doctor.rewrite.mend_gradient import mend_gradient
 from gradwright.doctor.rewrite.opaque_body import vmap_body
 from gradwright.doctor.rewrite.plain_forward import plain_forward
@@ -38,7 +39,16 @@ from gradwright.doctor.source.seen import Seen
 if TYPE_CHECKING:
     from torch.autograd import Function
 
-__all__ = ["Proposal", "prepare_to_run", "propose", "propose_by_running", "propose_loop", "propose_plain"]
+__all__ = [
+    "Proposal",
+    "keeps_a_loop",
+    "prepare_to_run",
+    "propose",
+    "propose_by_running",
+    "propose_loop",
+    "propose_plain",
+    "with_formula",
+]
 
 REWRITES: dict[str, Callable[[Finding, Sequence[Fact], SourceText], tuple[Proposal, ...]]] = {
     "mend_gradient": mend_gradient,
@@ -93,18 +103,21 @@ def propose_loop(path: str, text: str, site: LoopSite, seen: Seen) -> tuple[tupl
         return (), f"its file is not read: {error.message}"
     found: list[Proposal] = []
     reasons: list[str] = []
-    for rewrite in (compile_loop, *((compile_kernel,) if site.in_function_class else ()), vmap_body):
-        if found and not (rewrite is compile_kernel and all(map(_keeps_a_loop, found))):
+    kernel = (compile_kernel,) if site.in_function_class else ()
+    for rewrite in (compile_loop, *kernel, compile_inner, vmap_body):
+        if found and rewrite is not compile_kernel:
             continue
         try:
             found += rewrite(source, site, seen)
         except DeclinedError as error:
             reasons.append(str(error))
-    # Inside a Function the last word is that of the kernel, which takes what carries a dependence as well.
+    found[:0] = (one for plain in found[:1] for one in with_known_functions(source, plain, seen))
+    # Inside a Function the last word is that of the kernel, which takes what carries a dependence as well: for where
+    # array code keeps a loop, or does something else at some inputs.
     return tuple(found), "" if found else "; ".join(dict.fromkeys(reasons[: 2 if site.in_function_class else 1]))
 
 
-def _keeps_a_loop(proposal: Proposal) -> bool:
+def keeps_a_loop(proposal: Proposal) -> bool:
     """Whether a loop stays in what the proposal writes: a dimension that carries something, around array code."""
     first, last = proposal.region
     tree = ast.parse(proposal.new_text.removeprefix("\ufeff"))

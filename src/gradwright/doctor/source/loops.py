@@ -29,10 +29,11 @@ class LoopSite:
     """The outermost loop of a nest that walks over elements or rows. Lines and columns from 1, in characters.
 
     ``function`` is the ``__qualname__`` of the function or class body around it, or ``<module>``. ``live_ins``: names
-    it reads that its scope or one around it has bound before; ``live_outs``: names it binds that are read after it (all
-    of them in a module or class body); ``mutates``: live-ins whose elements or attributes it writes. ``source`` is its
-    text, dedented. ``gradient_loop``: it calls ``autograd.grad``. ``reads_own_variables``: its function looks at its
-    own variables as a dictionary, so that nobody else may do so unseen.
+    it reads that its scope or one around it has bound before, and the n of ``[0] * n`` that it fills; ``live_outs``:
+    names it binds that are read after it (all of them in a module or class body); ``mutates``: live-ins whose elements
+    or attributes it writes. ``source`` is its text, dedented. ``gradient_loop``: it calls ``autograd.grad``.
+    ``reads_own_variables``: its function looks at its own variables as a dictionary, so that nobody else may do so
+    unseen.
 
     A statement (an assignment or ``return``) with a comprehension that computes with elements or rows is a site as
     well. ``tail``: how many statements right after the loop, in the same block, belong to it, because they consume a
@@ -141,6 +142,7 @@ class _Finder:
         region = [loop, *below[:tail]]
         live_ins, live_outs = self.lives(region, place)
         mutated = _mutated([node for statement in region for node in ast.walk(statement)] if tail else nodes)
+        live_ins = tuple(sorted({*live_ins, *_lengths(place.block[: place.position], mutated & {*live_ins})}))
         return LoopSite(
             index=len(self.sites),
             line=span.line,
@@ -255,6 +257,19 @@ def _mutated(nodes: list[ast.AST]) -> set[str]:
             target = target.value
         if isinstance(target, ast.Name):
             found.add(target.id)
+    return found
+
+
+def _lengths(above: list[ast.stmt], filled: set[str]) -> set[str]:
+    """The names that say how long the lists are that are filled: ``n`` of ``counts = [0] * n``."""
+    found = set()
+    for one in above:
+        made = one.value if isinstance(one, ast.Assign) and isinstance(one.value, ast.BinOp) else None
+        if made is None or not isinstance(made.op, ast.Mult) or not _bound([one]) & filled:
+            continue
+        sides = made.left, made.right
+        if any(isinstance(side, ast.List) for side in sides):
+            found |= {side.id for side in sides if isinstance(side, ast.Name)}
     return found
 
 

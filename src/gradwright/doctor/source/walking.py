@@ -95,23 +95,28 @@ def _computes_with(nodes: list[ast.AST], variables: set[str]) -> bool:
 
 
 def _derived(nodes: list[ast.AST], variables: set[str]) -> set[str]:
-    """Names that are computed from ``variables`` by integer arithmetic: ``k = 2 * i``."""
+    """Names that are computed from ``variables`` by integer arithmetic: ``k = self.step * i``, ``a, b = i, i + 1``."""
     derived: set[str] = set()
     assigned = [
-        (node.targets[0].id, node.value)
+        (name.id, value)
         for node in nodes
-        if isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, (ast.BinOp, ast.Name))
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+        for name, value in _pairs(node.targets[0], node.value)
+        if isinstance(name, ast.Name) and isinstance(value, (ast.BinOp, ast.Name))
     ]
-    arithmetic = (ast.BinOp, ast.operator, ast.Name, ast.Constant, ast.expr_context)
+    arithmetic = (ast.BinOp, ast.operator, ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
     for name, value in assigned:
         inside = list(ast.walk(value))
         names = {node.id for node in inside if isinstance(node, ast.Name)}
         if names & (variables | derived) and all(isinstance(node, arithmetic) for node in inside):
             derived.add(name)
     return derived
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
 
 
 def _may_be_tensor(node: ast.expr) -> bool:

@@ -16,6 +16,7 @@ from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import home, text_of_file
+from gradwright.doctor.treatment.alongside import WORTH_A_TRY_ITERATIONS, WORTH_A_TRY_SHARE
 from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.loops import LoopTreatment
 from gradwright.doctor.treatment.numpy_detours import leave_numpy
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
     from gradwright.doctor.session.proposal import Proposal
 
-# A loop that is no fault by itself is rewritten where that is worth it: see ``ArrayTwin``.
-WORTH_A_TRY_SHARE = 0.05
-WORTH_A_TRY_ITERATIONS = 8
 WORTH_TELLING = 1.5
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,18 @@ from gradwright.doctor.source.files import parse
 from gradwright.doctor.source.loops import LoopSite, find_loops
 from gradwright.doctor.source.places import home
 from gradwright.doctor.source.seen import Seen
+from gradwright.doctor.treatment.alongside import beside, with_those_beside
+from gradwright.doctor.treatment.one_pass import in_one_pass
 from gradwright.doctor.treatment.patients import Patients
 from gradwright.doctor.treatment.trials import Trial, Trials, Tried, declined
 
 if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.prove import Proved
     from gradwright.doctor.session.proposal import Proposal
 
 SECONDS_OF_A_LOOK = 10.0
+MOST_PROPOSALS = 4
 LONGEST_AXIS = 20  # of the inputs that a Function is looked at with
 
 
@@ -47,13 +51,13 @@ class LoopTreatment:
         assert source is not None
         site = self.site_at(source, shape)
         if site is None:
-            return declined("it stands in a lambda, or inside another expression: no statement can take its place")
+            return declined(_why_no_site(source, shape))
         use = self.patients.loop_at(site, path)
         if use is not None and use.site.replayable:
             return self.alone(use, source)
         function = self.patients.functions.get(shape.subject)
         if function is not None and site.in_function_class and function.subject.origin != "library":
-            return self.in_function(site, function, source, shape)
+            return self.in_function(site, function, source, shape, report)
         return declined(site.not_replayable_because or "nothing was kept of what it was entered with")
 
     def site_at(self, source: Source, shape: LoopShape) -> LoopSite | None:
@@ -67,17 +71,16 @@ class LoopTreatment:
         from gradwright.doctor.probe.seeing import see
         from gradwright.doctor.prove import prove_region
 
-        def look() -> Seen:
-            return see(_statements(source.text, use.site), use.path, use.live_ins[0], use.globals)
+        def look(site: LoopSite) -> Seen:
+            return see(_statements(source.text, site), use.path, use.live_ins[0], use.globals)
 
-        return self.rewritten(
-            use.site,
-            look,
-            source,
-            lambda one, deadline: prove_region(one, use, source.text, deadline=deadline),
-        )
+        def proof(one: Proposal, deadline: float) -> Proved | str:
+            return prove_region(one, use, source.text, deadline=deadline)
 
-    def in_function(self, site: LoopSite, use: FunctionUse, source: Source, shape: LoopShape) -> Tried:
+        tried = self.rewritten(use.site, look, source, proof)
+        return in_one_pass(tried, use, source, self.trials, proof)
+
+    def in_function(self, site: LoopSite, use: FunctionUse, source: Source, shape: LoopShape, report: Report) -> Tried:
         from gradwright.doctor.probe.seeing import call_function, see_in_call
         from gradwright.doctor.probe.shrink import shrink
         from gradwright.doctor.prove import prove
@@ -87,7 +90,7 @@ class LoopTreatment:
             return Tried()
         namespace = getattr(use.function.forward, "__globals__", {})
 
-        def look() -> Seen:
+        def look(site: LoopSite) -> Seen:
             path = str(Path(home()) / source.path)
             statements, tree = _statements(source.text, site), ast.parse(source.text)
             args, wanted = specimens[0]
@@ -98,39 +101,58 @@ class LoopTreatment:
                     break
             return seen
 
-        return self.rewritten(
-            site,
-            look,
-            source,
-            lambda one, deadline: prove(
-                one, use.function, namespace, specimens, expect="same", deadline=deadline, seconds=shape.seconds
-            ),
-        )
+        def proof(one: Proposal, deadline: float) -> Proved | str:
+            seconds = shape.seconds if one.function else None  # of one phase alone
+            return prove(one, use.function, namespace, specimens, expect="same", deadline=deadline, seconds=seconds)
+
+        return self.rewritten(site, look, source, proof, self.sites_beside(site, shape, source, report))
+
+    def sites_beside(self, site: LoopSite, shape: LoopShape, source: Source, report: Report) -> list[LoopSite]:
+        """Where the cheap loops of the same class stand that are mended along with this one."""
+        others = (self.site_at(source, one) for one in beside(shape, report) if one.location.path == source.path)
+        owner = site.function.rpartition(".")[0]
+        return [
+            one for one in dict.fromkeys(others) if one and one != site and one.function.rpartition(".")[0] == owner
+        ]
 
     def rewritten(
         self,
         site: LoopSite,
-        look: Callable[[], Seen],
+        look: Callable[[LoopSite], Seen],
         source: Source,
         proof: Trial,
+        others: Sequence[LoopSite] = (),
     ) -> Tried:
-        """Look at the loop's values, write it anew, prove it."""
+        """Look at the loop's values, write it anew, prove it: with ``others`` if that holds."""
         from gradwright.doctor.probe.attempts import Limits, attempt
         from gradwright.doctor.rewrite import propose_loop
 
         def propose() -> tuple[tuple[Proposal, ...], str]:
-            return propose_loop(source.path, source.text, site, look())
+            found, why = propose_loop(source.path, source.text, site, look(site))
+            return with_those_beside(found[:MOST_PROPOSALS], others, source, look), why
 
         left = self.trials.seconds_left
         if left < 1.0:
             return declined("the time for fixes was used up")
-        found = attempt(propose, Limits(min(left, SECONDS_OF_A_LOOK)))
+        found = attempt(propose, Limits(min(left, SECONDS_OF_A_LOOK * (1 + len(others)))))
         if found.how != "returned" or found.value is None:
             return declined(f"the look at its values failed: {found.why}")
         proposals, why = found.value
         if not proposals:
             return declined(why)
         return self.trials.best_that_holds(proposals, proof)
+
+
+def _why_no_site(source: Source, shape: LoopShape) -> str:
+    tree = ast.parse(source.text.removeprefix("\ufeff"))
+    loops = (node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While)))
+    if any(loop.lineno == shape.location.line for loop in loops):
+        return "no tensor is indexed by what its rounds count, so none has an axis for them"
+    return "it stands in a lambda, or inside another expression: no statement can take its place"
+
+
+def _class_of(site: LoopSite) -> str:
+    return site.function.rpartition(".")[0]
 
 
 def _statements(text: str, site: LoopSite) -> list[ast.stmt]:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Trial = Callable[["Proposal", float], "Proved | str"]  # with the deadline, of time.monotonic()
 
 SECONDS_OF_A_PROOF = 15.0
-MOST_PROPOSALS = 4
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of a finding: its candidates in the order they were tried, the fix, the seconds of the best."""
+    """What became of a finding: its candidates in the order they were tried, the fix, and the proposal that it was."""
 
     candidates: tuple[Candidate, ...] = ()
     fix: Fix | None = None
+    proposal: Proposal | None = None
 
 
 def declined(why: str, rewrite: str = "compile_loop") -> Tried:
@@ -53,20 +53,24 @@ class Trials:
         return Tried(tuple(candidates))
 
     def best_that_holds(self, proposals: Sequence[Proposal], proof: Trial) -> Tried:
-        """The fastest of those that hold, safe ones first; a rewrite's next form only where its first is unsafe."""
+        """The fastest of those that hold, safe ones first; a rewrite's next form only where its first is unsafe, and a
+        kernel only where no safe array code does without a loop."""
+        from gradwright.doctor.rewrite import keeps_a_loop
+
         candidates: list[Candidate] = []
-        fixes: list[Fix] = []
+        fixes: list[tuple[Fix, Proposal]] = []
         settled: set[str] = set()
-        for proposal in proposals[:MOST_PROPOSALS]:
+        for proposal in proposals:
             if proposal.rewrite in settled:
                 continue
             fix, candidate = self.proved(proposal, proof)
             candidates.append(candidate)
             if fix is not None:
-                fixes.append(fix)
+                fixes.append((fix, proposal))
                 settled |= set() if fix.unsafe else {proposal.rewrite}
-        fixes.sort(key=lambda fix: (bool(fix.unsafe), fix.proof.after_seconds or 0.0))
-        return Tried(tuple(candidates), fixes[0] if fixes else None)
+                settled |= set() if fix.unsafe or keeps_a_loop(proposal) else {"compile_kernel"}
+        fixes.sort(key=lambda one: (bool(one[0].unsafe), one[0].proof.after_seconds or 0.0))
+        return Tried(tuple(candidates), *fixes[0]) if fixes else Tried(tuple(candidates))
 
     def proved(self, proposal: Proposal, proof: Trial) -> tuple[Fix | None, Candidate]:
         from gradwright.doctor.probe.attempts import Limits, attempt

@@ -81,7 +81,7 @@ def test_the_new_file_reads_as_one_writes_it(soft_dtw):
         '"""Dynamic time warping, made smooth."""\n\nfrom __future__ import annotations\n\n'
         "import math\n\nimport numba\nimport numpy as np\nimport torch\n\n\n"
         "# The loop of SoftDTW.forward, compiled when it is first called.\n"
-        '@numba.njit(error_model="numpy", boundscheck=True)\n'
+        '@numba.njit(error_model="numpy")\n'
         "def _soft_dtw_forward("
     )
     assert second.new_text.count("import numba\n") == 1

@@ -10,6 +10,26 @@ rows = torch.arange(12.0).reshape(4, 3).sin()
 
 # name -> (the forward's body, its argument, a piece of the reason)
 DECLINED = {
+    "integers that become reals": (
+        """
+        counts, y = torch.arange(len(x)), x.clone()
+        for i in range(1, len(x)):
+            y = x[i] * y + counts.to(x.dtype)
+        return y
+        """,
+        x,
+        "it makes reals of integers, which may be rounded",
+    ),
+    "truth values in a dtype of their own": (
+        """
+        y = x.clone()
+        for i in range(1, len(x)):
+            y = x[i] * y + (y > 0).double()
+        return y
+        """,
+        x,
+        "it converts to a dtype that is not that of the others",
+    ),
     "elements swapped": (
         """
         y = x.clone()
@@ -104,6 +124,20 @@ DECLINED = {
         """,
         x,
         "s is ",
+    ),
+    "an element kept, that changes after the loop": (
+        """
+        y, z, s = torch.zeros_like(x), x.clone(), x[0]
+        for t in range(len(x)):
+            if x[t] < -2.0:
+                s = z[0]
+            y[t] = y[t - 1] + s
+        z[0] = 7.0
+        z[1] = s
+        return y, z
+        """,
+        x,
+        "s is a view of z, of which elements change while s is used",
     ),
     "an integer without bound": (
         """

@@ -114,6 +114,44 @@ CASES = {
         "x",
         lambda n, m, d: (randn(n, dtype=d),),
     ),
+    "softmax of rows and of columns, and its logarithm": (
+        """
+        y, total = torch.zeros_like(x), torch.zeros_like(a)
+        for t in range(1, x.shape[0]):
+            share = torch.softmax(y[t - 1] + x[t], 0)
+            logs = F.log_softmax(x[t] - share, dim=-1)
+            table = torch.softmax(share[:, None] + a, dim=0)
+            total += table
+            y[t] = logs + table.sum(1)
+        return y, total
+        """,
+        "x, a",
+        lambda n, m, d: (randn(n, m, dtype=d), randn(m, m, dtype=d)),
+    ),
+    "a mean whose beginning is corrected": (
+        """
+        y, s = torch.zeros_like(x), 0.0
+        for t in range(len(x)):
+            s = beta * s + (1 - beta) * x[t]
+            y[t] = s / (1 - beta ** (t + 1))
+        return y
+        """,
+        "x, beta",
+        lambda n, m, d: (randn(n, dtype=d), 0.9),
+    ),
+    "leaky neurons that fire": (
+        """
+        v, spikes = torch.zeros_like(x[0]) if len(x) else x.new_zeros(3), torch.zeros_like(x)
+        for t in range(x.shape[0]):
+            v = 0.5 * v + x[t]
+            fired = (v > 1).to(x.dtype)
+            spikes[t] = fired
+            v = v * (v > 2).type_as(v) - fired
+        return spikes, v
+        """,
+        "x",
+        lambda n, m, d: (2 * randn(n, m, dtype=d),),
+    ),
     "Gauss-Seidel": (
         """
         n = b.shape[0]

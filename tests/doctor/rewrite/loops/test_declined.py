@@ -50,6 +50,19 @@ CASES = {
         "s = 0\nfor i in range(n):\n    s += 2\n    x[i] = 1\nreturn s",
         "may be a negative number",
     ),
+    "a part of a row that a table names": (
+        "x, t",
+        [torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)],
+        "s = torch.zeros(2, 5)\nfor i in range(len(x)):\n    s[t[i], 1:4] += x[i]\nreturn s",
+        "s is added to at a slice beside an index out of a table",
+    ),
+    "a column that a table names, for every pair": (
+        "x, t",
+        [torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)],
+        "s = torch.zeros(3, 2)\nfor i in range(len(x)):\n    for j in range(4):\n"
+        "        if x[i, 0] > j:\n            s[:, t[i]] -= x[i]\nreturn s",
+        "a column of s that a table names is added to by iterations of several loops",
+    ),
     "rows of different lengths": (
         "x",
         [torch.ones(4, 4)],

@@ -93,7 +93,7 @@ CASES = {
                     x[i, j] = 0
         return x
         """,
-        "x[...] = torch.where(0 > x, 0, x)",
+        "x[...] = torch.where(x < 0, 0, x) if x.requires_grad else x.clamp(min=0)",
     ),
     "pairs, with Python's min and max": (
         "a, b",
@@ -115,7 +115,7 @@ CASES = {
             "y1 = torch.where(b[:, 1] > a[:, 1, None], b[:, 1], a[:, 1, None])\n"
             "x2 = torch.where(b[:, 2] < a[:, 2, None], b[:, 2], a[:, 2, None])\n"
             "y2 = torch.where(b[:, 3] < a[:, 3, None], b[:, 3], a[:, 3, None])\n"
-            "out[...] = (x2 - x1).clamp(min=0) * (y2 - y1).clamp(min=0)"
+            "out = ((x2 - x1).clamp(min=0) * (y2 - y1).clamp(min=0)).to(torch.empty(0)).contiguous()"
         ),
     ),
     "numbers of the loop's variable": (
@@ -127,7 +127,7 @@ CASES = {
             g[i] = math.exp(-((i - k // 2) ** 2) / (2 * s ** 2))
         return g
         """,
-        "g[...] = torch.exp((-(torch.arange(k) - k // 2) ** 2).double() / (2 * s ** 2))",
+        "g = torch.exp((-(torch.arange(k) - k // 2) ** 2).double() / (2 * s ** 2)).to(torch.empty(0))",
     ),
     "powers of the loop's variable": (
         "x, d",
@@ -139,7 +139,7 @@ CASES = {
                 V[i, j] = x[i] ** j
         return V
         """,
-        "V[...] = x[:, None] ** torch.arange(d)",
+        "V = (x[:, None] ** torch.arange(d)).to(torch.empty(0), copy=True)",
     ),
     "an index that is no plain one": (
         "c",
@@ -152,7 +152,7 @@ CASES = {
                 T[i, j] = c[abs(i - j)]
         return T
         """,
-        "T[...] = c[abs(torch.arange(n)[:, None] - torch.arange(n))]",
+        "T = c[abs(torch.arange(n)[:, None] - torch.arange(n))].to(torch.empty(0))",
     ),
     "an index that wraps around": (
         "c",
@@ -165,7 +165,7 @@ CASES = {
                 T[i, j] = c[(i - j) % n]
         return T
         """,
-        "T[...] = c[(torch.arange(n)[:, None] - torch.arange(n)) % n]",
+        "T = c[(torch.arange(n)[:, None] - torch.arange(n)) % n].to(torch.empty(0))",
     ),
     "a row function of torch": (
         "x, W, b",
@@ -188,7 +188,7 @@ CASES = {
                 out[i, j] = x[i, j, 0] * x[i, j, 1]
         return out
         """,
-        "out[...] = x[:, :, 0] * x[:, :, 1]",
+        "out = (x[:, :, 0] * x[:, :, 1]).to(torch.empty(0)).contiguous()",
     ),
     "a counting while": (
         "x",
@@ -224,7 +224,7 @@ CASES = {
             out[i] = row.norm()
         return out
         """,
-        "out[...] = x.norm(dim=-1)",
+        "out = x.norm(dim=-1).to(torch.empty(0), copy=True)",
     ),
 }
 

@@ -42,8 +42,8 @@ VALUES = (
 )
 
 
-def assert_everywhere_the_same(text, changed, inputs):
-    for n, m in ((7, 5), (1, 1), (3, 0), (0, 2)):
+def assert_everywhere_the_same(text, changed, inputs, sizes=((7, 5), (1, 1), (3, 0), (0, 2))):
+    for n, m in sizes:
         for value in VALUES:
             torch.manual_seed(n)
             args = [value(one) if torch.is_tensor(one) and one.is_floating_point() else one for one in inputs(n, m)]
@@ -69,9 +69,11 @@ CASES = {
         return best, at
         """,
         (
-            "candidates = torch.nn.functional.pad(torch.where(x > 0.5, x, 0.5), (1, 0), value=0.5)\n"
-            "best = candidates.max(0).values\n"
-            "at = (candidates.argmax() - 1).item()"
+            "highest, place = torch.nn.functional.pad(x, (1, 0), value=0.5).max(0)\n"
+            "if highest.isnan():  # NaN wins in torch, never in the loop\n"
+            "highest, place = torch.nn.functional.pad(torch.where(x > 0.5, x, 0.5), (1, 0), value=0.5).max(0)\n"
+            "best = highest\n"
+            "at = (place - 1).item()"
         ),
     ),
     "from a tensor": (
@@ -83,7 +85,12 @@ CASES = {
             best = min(best, v)
         return best
         """,
-        "best = torch.cat((best[None], torch.where(x < best, x, best))).min(0).values",
+        (
+            "lowest = torch.cat((best[None], x)).min(0).values\n"
+            "if lowest.isnan():  # NaN wins in torch, never in the loop\n"
+            "lowest = torch.cat((best[None], torch.where(x < best, x, best))).min(0).values\n"
+            "best = lowest"
+        ),
     ),
     "from infinity": (
         "x",
@@ -97,10 +104,12 @@ CASES = {
         return best, at
         """,
         (
+            "lowest, place = torch.nn.functional.pad(x, (1, 0), value=float('inf')).min(0)\n"
+            "if lowest.isnan():  # NaN wins in torch, never in the loop\n"
             "part = torch.where(x < float('inf'), x, float('inf'))\n"
-            "candidates = torch.nn.functional.pad(part, (1, 0), value=float('inf'))\n"
-            "best = candidates.amin().item()\n"
-            "at = (candidates.argmin() - 1).item()"
+            "lowest, place = torch.nn.functional.pad(part, (1, 0), value=float('inf')).min(0)\n"
+            "best = lowest.item()\n"
+            "at = (place - 1).item()"
         ),
     ),
     "under a condition": (
@@ -134,9 +143,11 @@ CASES = {
         return best, other
         """,
         (
-            "candidates = torch.nn.functional.pad(torch.where(x > 0.0, x, 0.0).flip(0), (1, 0), value=0.0)\n"
-            "best = candidates.max(0).values\n"
-            "other = torch.nn.functional.pad((y[:len(x)] * 2).flip(0), (1, 0), value=0.0)[candidates.argmax()]"
+            "highest, place = torch.nn.functional.pad(x.flip(0), (1, 0), value=0.0).max(0)\n"
+            "if highest.isnan():  # NaN wins in torch, never in the loop\n"
+            "highest, place = torch.nn.functional.pad(torch.where(x > 0.0, x, 0.0).flip(0), (1, 0), value=0.0).max(0)\n"
+            "best = highest\n"
+            "other = torch.nn.functional.pad((y[:len(x)] * 2).flip(0), (1, 0), value=0.0)[place]"
         ),
     ),
     "over two loops": (
@@ -150,7 +161,13 @@ CASES = {
                     best = x[i, j]
         return best
         """,
-        "best = torch.nn.functional.pad(torch.where(x > -0.5, x, -0.5).flatten(0), (1, 0), value=-0.5).max(0).values",
+        (
+            "highest = torch.nn.functional.pad(x.flatten(0), (1, 0), value=-0.5).max(0).values\n"
+            "if highest.isnan():  # NaN wins in torch, never in the loop\n"
+            "terms = torch.nn.functional.pad(torch.where(x > -0.5, x, -0.5).flatten(0), (1, 0), value=-0.5)\n"
+            "highest = terms.max(0).values\n"
+            "best = highest"
+        ),
     ),
     "the nearest, its place in an array": (
         "X, C",
@@ -167,10 +184,13 @@ CASES = {
         return labels
         """,
         (
+            "terms = torch.nn.functional.pad(torch.sum((X[:, None] - C) ** 2, -1), (1, 0), value=float('inf'))\n"
+            "lowest, place = terms.min(-1)\n"
+            "if lowest.isnan().any():  # NaN wins in torch, never in the loop\n"
             "part = torch.sum((X[:, None] - C) ** 2, -1)\n"
             "part_2 = torch.where(part < float('inf'), part, float('inf'))\n"
-            "candidates = torch.nn.functional.pad(part_2, (1, 0), value=float('inf'))\n"
-            "labels[...] = (candidates.argmin(-1) - 1).clamp(min=0)"
+            "lowest, place = torch.nn.functional.pad(part_2, (1, 0), value=float('inf')).min(-1)\n"
+            "labels = (place - 1).clamp(min=0).to(torch.empty(0, dtype=torch.long))"
         ),
     ),
     "both in arrays": (
@@ -185,11 +205,12 @@ CASES = {
         return labels * 1
         """,
         (
+            "lowest, place = torch.cat((near[:x.shape[0]][:, None], x), -1).min(-1)\n"
+            "if lowest.isnan().any():  # NaN wins in torch, never in the loop\n"
             "part = torch.where(x < near[:x.shape[0], None], x, near[:x.shape[0], None])\n"
-            "candidates = torch.cat((near[:x.shape[0]][:, None], part), -1)\n"
-            "near[:x.shape[0]] = candidates.min(-1).values\n"
-            "labels[:x.shape[0]] = "
-            "torch.where(candidates.argmin(-1) > 0, candidates.argmin(-1) - 1, labels[:x.shape[0]])"
+            "lowest, place = torch.cat((near[:x.shape[0]][:, None], part), -1).min(-1)\n"
+            "near[:x.shape[0]] = lowest\n"
+            "labels[:x.shape[0]] = torch.where(place > 0, place - 1, labels[:x.shape[0]])"
         ),
     ),
     "of every row": (
@@ -202,7 +223,12 @@ CASES = {
                 out[i] = max(out[i], x[i, j])
         return out
         """,
-        "out[...] = torch.cat((out[:, None], torch.where(x > out[:, None], x, out[:, None])), -1).max(-1).values",
+        (
+            "highest = torch.cat((out[:, None], x), -1).max(-1).values\n"
+            "if highest.isnan().any():  # NaN wins in torch, never in the loop\n"
+            "highest = torch.cat((out[:, None], torch.where(x > out[:, None], x, out[:, None])), -1).max(-1).values\n"
+            "out[...] = highest"
+        ),
     ),
     "so far": (
         "x",
@@ -216,9 +242,13 @@ CASES = {
         return out
         """,
         (
+            "highest, place = x.cummax(0)\n"
+            "if not torch.equal(highest[1:] > highest[:-1], place[1:] != place[:-1]):  # equal ones, or NaN\n"
             "candidates = torch.where(x > m, x, m)\n"
-            "highest = candidates.cummax(0).values\n"
-            "out = candidates[torch.searchsorted(highest, highest).clamp(max=highest.shape[-1] - 1)]"
+            "highest, place = candidates.cummax(0)\n"
+            "place[1:] *= highest[1:] > highest[:-1]\n"
+            "highest = candidates.gather(0, place.cummax(0).values)\n"
+            "out = highest"
         ),
     ),
     "so far, of Python's numbers": (
@@ -250,8 +280,9 @@ CASES = {
         """,
         (
             "candidates = torch.where((y.T > 0) & (x.T > float('-inf')), x.T, float('-inf')).flip(1)\n"
-            "highest = candidates.cummax(1).values.contiguous()\n"
-            "out[...] = candidates.gather(-1, torch.searchsorted(highest, highest)).flip(1).T"
+            "highest, place = candidates.cummax(1)\n"
+            "place[:, 1:] *= highest[:, 1:] > highest[:, :-1]\n"
+            "out[...] = candidates.gather(1, place.cummax(1).values).flip(1).T"
         ),
     ),
     "so far in the elements": (
@@ -265,9 +296,13 @@ CASES = {
         return out
         """,
         (
-            "candidates = torch.where(x[1:] > out[0], x[1:], out[0])\n"
-            "highest = candidates.cummax(0).values\n"
-            "out[1:] = candidates[torch.searchsorted(highest, highest).clamp(max=highest.shape[-1] - 1)]"
+            "highest, place = x.cummax(0)\n"
+            "if not torch.equal(highest[1:] > highest[:-1], place[1:] != place[:-1]):  # equal ones, or NaN\n"
+            "candidates = torch.where(x > out[0], x, out[0])\n"
+            "highest, place = candidates.cummax(0)\n"
+            "place[1:] *= highest[1:] > highest[:-1]\n"
+            "highest = candidates.gather(0, place.cummax(0).values)\n"
+            "out[1:] = highest[1:]"
         ),
     ),
     "so far, and the largest fall from it": (
@@ -284,11 +319,14 @@ CASES = {
         return worst
         """,
         (
+            "highest, place = x.cummax(0)\n"
+            "if not torch.equal(highest[1:] > highest[:-1], place[1:] != place[:-1]):  # equal ones, or NaN\n"
             "candidates = torch.where(x > peak, x, peak)\n"
-            "highest = candidates.cummax(0).values\n"
-            "peak = candidates[torch.searchsorted(highest, highest).clamp(max=highest.shape[-1] - 1)]\n"
-            "worst = "
-            "torch.nn.functional.pad(torch.where(peak - x > 0.0, peak - x, 0.0), (1, 0), value=0.0).max(0).values"
+            "highest, place = candidates.cummax(0)\n"
+            "place[1:] *= highest[1:] > highest[:-1]\n"
+            "highest = candidates.gather(0, place.cummax(0).values)\n"
+            "terms = torch.nn.functional.pad(torch.where(highest - x > 0.0, highest - x, 0.0), (1, 0), value=0.0)\n"
+            "worst = terms.max(0).values"
         ),
     ),
 }

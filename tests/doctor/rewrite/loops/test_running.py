@@ -86,7 +86,7 @@ CASES = {
             out[i] = k
         return out
         """,
-        "out[...] = x.argmax(-1)",
+        "out = x.argmax(-1).to(torch.empty(0, dtype=torch.long))",
     ),
     "the best, from the first on": (
         "x",
@@ -98,7 +98,12 @@ CASES = {
                 best = x[i]
         return best
         """,
-        "best = x.max(0).values",
+        (
+            "highest = x.max(0).values\n"
+            "if highest.isnan():  # NaN wins in torch, never in the loop\n"
+            "highest = torch.where(x > best, x, best).max(0).values\n"
+            "best = highest"
+        ),
     ),
 }
 

@@ -68,6 +68,29 @@ CASES = {
         "b = torch.where(k < b, k, b)\n"
         "counts.index_add_(0, b, torch.ones_like(b, dtype=counts.dtype))",
     ),
+    "columns out of a table": (
+        "x, t, k",
+        lambda n, m: [randn(n, m), randint(0, 3, (n,)), 3],
+        """
+        out = torch.zeros(x.shape[1], k)
+        for i in range(x.shape[0]):
+            out[:, t[i]] -= x[i]
+        return out
+        """,
+        "out.index_add_(1, t[:x.shape[0]], (-x).T)",
+    ),
+    "matrices out of a table, from the middle": (
+        "x, t, k",
+        lambda n, m: [randn(n, m, 2), randint(0, 3, (n,)), 3],
+        """
+        out = torch.zeros(x.shape[1], k, 2)
+        for i in range(len(t)):
+            if x[i, 0, 0] > 0:
+                out[:, t[i], :] += x[i]
+        return out
+        """,
+        "out.index_add_(1, t[x[:len(t), 0, 0] > 0], x[x[:len(t), 0, 0] > 0].movedim(0, 1))",
+    ),
     "a fixed index beside one out of a table": (
         "x, t",
         lambda n, m: [randn(3, 4), randint(0, 4, (n,))],
@@ -77,7 +100,7 @@ CASES = {
             out[i] = 2 * x[1, t[i]]
         return out
         """,
-        "out[...] = 2 * x[1, t]",
+        "out = (2 * x[1, t]).to(torch.empty(0))",
     ),
 }
 

@@ -1,7 +1,7 @@
 """Windows become array code: the lines that come out, and that they do what the loop did."""
 
 import pytest
-from tests.doctor.rewrite.loops.rewriting import assert_rewritten
+from tests.doctor.rewrite.loops.rewriting import assert_rewritten, assert_same, rewritten, source_of
 from torch import randn
 
 # name -> (signature, inputs for n and m, the function's body, what comes out)
@@ -15,7 +15,19 @@ CASES = {
             out[i] = x[i:i + k].mean()
         return out
         """,
-        "out[...] = x.unfold(0, k, 1).mean(-1)",
+        "out = x.unfold(0, k, 1).mean(-1).to(torch.empty(0))",
+    ),
+    "both ends of a window at once": (
+        "x, k",
+        lambda n, m: [randn(n + 3), 3],
+        """
+        out = torch.zeros(len(x) - k + 1)
+        for i in range(len(x) - k + 1):
+            first, beyond = i, i + k
+            out[i] = x[first:beyond].mean()
+        return out
+        """,
+        "out = x.unfold(0, k, 1).mean(-1).to(torch.empty(0))",
     ),
     "blocks side by side": (
         "x",
@@ -27,7 +39,7 @@ CASES = {
             out[i] = x[2 * i:2 * i + 2].max()
         return out
         """,
-        "out[...] = x[:2 * (h // 2)].unflatten(0, (-1, 2)).amax(-1)",
+        "out = x[:2 * (h // 2)].unflatten(0, (-1, 2)).amax(-1).to(torch.empty(0), copy=True)",
     ),
     "windows at every s-th element": (
         "x, w, s",
@@ -40,7 +52,7 @@ CASES = {
             out[i] = (x[i * s:i * s + k] * w).sum()
         return out
         """,
-        "out[...] = (x.unfold(0, k, s).narrow(0, 0, n_out) * w).sum(-1)",
+        "out = (x.unfold(0, k, s) * w).sum(-1).to(torch.empty(0))",
     ),
     "the same, element by element": (
         "x, w, s",
@@ -53,7 +65,7 @@ CASES = {
                 out[i] += x[i * s + j] * w[j]
         return out
         """,
-        "out[...] = x.unfold(0, k, s)[:len(out)] @ w",
+        "out = (x.unfold(0, k, s) @ w).to(torch.empty(0))",
     ),
     "every s-th element": (
         "x, s",
@@ -65,7 +77,7 @@ CASES = {
             out[i] = x[i * s] ** 2
         return out
         """,
-        "out[...] = x[:m * s:s] ** 2",
+        "out = (x[:m * s:s] ** 2).to(torch.empty(0))",
     ),
     "windows over two axes": (
         "x, w, s",
@@ -81,8 +93,9 @@ CASES = {
                         out[b, f, i, j] = (x[b, :, i * s:i * s + H, j * s:j * s + W] * w[f]).sum()
         return out
         """,
-        "windows = x.unfold(2, H, s).narrow(2, 0, h).unfold(3, W, s).narrow(3, 0, v).permute(0, 2, 3, 1, 4, 5)\n"
-        "out[...] = torch.einsum('iklxyz,jxyz->ijkl', windows, w)",
+        "windows = x.unfold(2, H, s).unfold(3, W, s)\n"
+        "part = F.conv2d(x, w, stride=s) if w.numel() else torch.einsum('nchwxy,fcxy->nfhw', windows, w)\n"
+        "out = part.to(torch.empty(0)).contiguous()",
     ),
     "windows, one beside the other": (
         "x, k",
@@ -101,3 +114,12 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_array_code_comes_out_and_does_what_the_loop_did(name):
     assert_rewritten(*CASES[name])
+
+
+def test_rows_that_are_taken_at_once_are_views_of_what_is_written_meanwhile():
+    """After ``x[i] = b`` the name a, which is x[i], is b as well."""
+    body = "for i in range(len(x)):\n    a, b = x[i], y[i]\n    x[i] = b * 2\n    y[i] = a\nreturn x, y"
+    text = source_of(body, "x, y")
+    new = rewritten(text, [randn(4, 3), randn(4, 3)]).new_text
+    for n in (4, 1, 0):
+        assert_same(text, new, [randn(n, 3), randn(n, 3)])

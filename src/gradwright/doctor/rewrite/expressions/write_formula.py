@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gradwright.doctor.rewrite.expressions.splice import Splice
 from gradwright.doctor.rewrite.source_text import DeclinedError
 from gradwright.doctor.session.proposal import Proposal
 from gradwright.doctor.source.expressions.formulas import read_formula
 from gradwright.doctor.source.expressions.suspect import Suspect
-from gradwright.doctor.source.names import events, locals_of
+from gradwright.doctor.source.names import FunctionNode, events, locals_of
 
 LONGEST_FORMULA = 120
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What is written above the code that calls it: ``edits`` of the text, and what these add to the module.
+
+    ``lines``: how many they are.
+    """
+
+    edits: tuple[tuple[tuple[int, int], str], ...]
+    added: str
+    lines: int
 
 
 def write_formula(splice: Splice, suspect: Suspect) -> Proposal:
@@ -23,34 +35,57 @@ def write_formula(splice: Splice, suspect: Suspect) -> Proposal:
     formula = read_formula(suspect.node, splice.origins)
     if formula is None or len(formula.text) > LONGEST_FORMULA:
         raise DeclinedError("it is no formula, or too long a one to read")
-    outermost = next(one for one in splice.tree.body if any(node is suspect.function for node in ast.walk(one)))
+    outermost = outermost_of(splice, suspect.function)
     owner = next((n for n in ast.walk(outermost) if isinstance(n, ast.ClassDef) and suspect.function in n.body), None)
     if owner is None:
         raise DeclinedError("it stands in no Function")
-    library, imported = _library(splice, suspect)
-    name = splice.fresh_name(f"_{_HUMP.sub('_', owner.name).lower()}_{suspect.function.name}")
-    newline = splice.newline(outermost)
-    definition = f'{name} = {library}.elementwise("{formula.text}")'
+    name = splice.fresh_name(name_in(owner, suspect.function))
+    definition = define(splice, suspect.function, name, f'"{formula.text}"')
     arguments = ", ".join(splice.code(value) for _, value in formula.inputs)
-    at = _above(splice, outermost)
-    edits = [
-        (splice.with_own_parentheses(suspect.node), f"{name}({arguments})"),
-        ((at, at), f"{definition}{newline}{newline}{newline}"),
-    ]
-    if imported:
-        line = _after_imports(splice, at)
-        edits.append(((line, line), imported + newline))
+    call = (splice.with_own_parentheses(suspect.node), f"{name}({arguments})")
     what = f"{len(formula.steps)} operations are one pass over memory"
-    proposal = splice.proposal("fuse_temporaries", suspect.function, splice.replaced(edits), what)
-    down = 3 + bool(imported)
-    lines = (proposal.lines[0] + down, proposal.lines[1])
-    return replace(proposal, lines=lines, added="\n".join([imported, definition]).lstrip() + "\n")
+    proposal = splice.proposal("fuse_temporaries", suspect.function, splice.replaced([call, *definition.edits]), what)
+    lines = (proposal.lines[0] + definition.lines, proposal.lines[1])
+    return replace(proposal, lines=lines, added=definition.added)
 
 
-def _library(splice: Splice, suspect: Suspect) -> tuple[str, str]:
+def outermost_of(splice: Splice, function: ast.AST) -> ast.stmt:
+    """The statement of the module that a function stands in."""
+    return next(one for one in splice.tree.body if any(node is function for node in ast.walk(one)))
+
+
+def name_in(owner: ast.ClassDef, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """What to call a formula of a method: after both."""
+    return f"_{_HUMP.sub('_', owner.name).lower()}_{function.name.strip('_')}"
+
+
+def define(splice: Splice, function: FunctionNode, name: str, given: str) -> Definition:
+    """``name`` as what ``elementwise`` makes of what it is given, above what the function stands in.
+
+    Raises: DeclinedError.
+    """
+    outermost = outermost_of(splice, function)
+    library, imported = _library(splice, function)
+    newline = splice.newline(outermost)
+    definition = f"{name} = {library}.elementwise({given})"
+    if len(definition) > LONGEST_FORMULA:
+        definition = f"{name} = {library}.elementwise({newline}    {given}{newline})"
+    at = _above(splice, outermost)
+    line = _after_imports(splice, at) if imported else 0
+    written = f"{definition}{newline}{newline}{newline}"
+    edits = [((at, at), written)]
+    if imported and line == at:  # nothing stands between
+        edits = [((at, at), f"{imported}{newline}{newline}{newline}{written}")]
+    elif imported:
+        edits.append(((line, line), imported + newline))
+    added = "\n".join([imported, definition]).lstrip() + "\n"
+    return Definition(tuple(edits), added, sum(text.count(newline) for _, text in edits))
+
+
+def _library(splice: Splice, function: FunctionNode) -> tuple[str, str]:
     """What the file calls Gradwright, and the import that it lacks."""
     bound = {one.name for one in events(splice.tree.body, into_functions=False) if one.kind == "bind"}
-    bound |= set(splice.origins.names) | locals_of(suspect.function)
+    bound |= set(splice.origins.names) | locals_of(function)
     for node in splice.tree.body:
         for alias in node.names if isinstance(node, ast.Import) else ():
             if alias.name == "gradwright":

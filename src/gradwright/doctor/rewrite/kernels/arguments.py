@@ -22,13 +22,15 @@ TYPES: dict[str, Type] = {"float32": "float", "float64": "float", "int64": "int"
 
 @dataclass(frozen=True)
 class Argument:
-    """``text``: what the function calls it; ``parameter``: what the kernel does. ``tensor``: None for a number."""
+    """``text``: what the function calls it; ``parameter``: what the kernel does. ``tensor``: None for a number, which
+    was ``number`` in the run (None where that varied)."""
 
     parameter: str
     text: str
     value: Row | Scalar
     tensor: SeenTensor | None
     in_place: bool = False
+    number: int | float | None = None
 
 
 class Arguments:
@@ -70,7 +72,7 @@ class Arguments:
             if seen.type not in ("int", "float", "bool"):
                 raise DeclinedError(f"{text} is of type {seen.type}, which a kernel can't take")
             type_: Type = "bool" if seen.type == "bool" else "int" if seen.type == "int" else "float"
-            return Argument(parameter, text, Scalar(name(parameter), type_), None)
+            return Argument(parameter, text, Scalar(name(parameter), type_), None, number=seen.number)
         tensor = seen.tensor
         if seen.type != "Tensor":
             raise DeclinedError(f"{text} is a {seen.type}, not a plain tensor")

@@ -18,12 +18,15 @@ Axis = tuple[str, int]
 @dataclass
 class Buffers:
     """``fresh``: made by the function, sharing memory with nothing. ``like``: its dtype and device are another's.
-    ``same``: axes that are equally long. ``numbers``: names of sizes and of written numbers."""
+    ``same``: axes that are equally long. ``numbers``: names of sizes and of written numbers. ``made``: axes with the
+    size that they were made with. ``once``: names that are bound once."""
 
     fresh: set[str] = field(default_factory=set)
     like: dict[str, str] = field(default_factory=dict)
     same: list[tuple[Axis, Axis]] = field(default_factory=list)
     numbers: set[str] = field(default_factory=set)
+    made: list[tuple[Axis, ast.expr]] = field(default_factory=list)
+    once: set[str] = field(default_factory=set)
     _ranks: dict[str, int] = field(default_factory=dict)
     _sizes: dict[str, Axis] = field(default_factory=dict)
     _whole: list[tuple[str, str]] = field(default_factory=list)
@@ -31,6 +34,10 @@ class Buffers:
     def size(self, text: str) -> Axis | None:
         """The axis whose length an expression is: ``n`` of ``n, m = x.shape``, ``len(x)``."""
         return self._sizes.get(text) or _axis(ast.parse(text, mode="eval").body)
+
+    @property
+    def names_of_sizes(self) -> dict[str, Axis]:
+        return self._sizes
 
     def same_axes(self, one: Axis, other: Axis | None) -> bool:
         """Whether the text shows them to be equally long."""
@@ -63,7 +70,7 @@ def read_buffers(function: ast.FunctionDef, loop: ast.stmt | None = None) -> Buf
     if loop is not None:
         counts.subtract(event.name for event in events([loop], into_functions=False) if event.kind == "bind")
     counts.update(parameters(function))
-    found = Buffers()
+    found = Buffers(once={name for name, count in counts.items() if count == 1})
     inside = set(map(id, ast.walk(loop))) if loop is not None else set()
     assigns = [
         node
@@ -76,7 +83,10 @@ def read_buffers(function: ast.FunctionDef, loop: ast.stmt | None = None) -> Buf
         target = node.targets[0]
         if not isinstance(target, ast.Name) or counts[target.id] != 1:
             continue
-        if isinstance(node.value, ast.BinOp | ast.UnaryOp):
+        computed = isinstance(node.value, ast.BinOp) or (
+            isinstance(node.value, ast.UnaryOp) and not isinstance(node.value.op, ast.UAdd)
+        )
+        if computed:
             found.fresh.add(target.id)  # arithmetic makes a new tensor
         elif isinstance(node.value, ast.Call):
             _made_by(target.id, node.value, found, counts)
@@ -140,12 +150,25 @@ def _sized(target: str, function: str, call: ast.Call, found: Buffers) -> None:
         sizes = sizes[:1]
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         sizes = sizes[0].elts
-    if len(sizes) > 1 or (sizes and not isinstance(sizes[0], ast.Attribute | ast.Starred | ast.Call)):
+    if any(isinstance(size, ast.Starred) for size in sizes):
+        return
+    if len(sizes) > 1 or (sizes and not _may_be_a_shape(sizes[0], found)):
         found._ranks[target] = len(sizes)
+        found.made += [((target, axis), size) for axis, size in enumerate(sizes)]
     for axis, size in enumerate(sizes):
         place = found._sizes.get(size.id) if isinstance(size, ast.Name) else _axis(size)
         if place:
             found.same.append(((target, axis), place))
+
+
+def _may_be_a_shape(size: ast.expr, found: Buffers) -> bool:
+    """Whether ``torch.zeros(size)`` may have any number of axes."""
+    if isinstance(size, ast.BinOp):
+        sides = [_may_be_a_shape(one, found) for one in (size.left, size.right)]
+        return any(sides) if isinstance(size.op, ast.Mult) else all(sides)
+    if isinstance(size, ast.Name):
+        return size.id not in found.numbers
+    return not is_number(size) and _axis(size) is None
 
 
 def _axis(node: ast.expr) -> Axis | None:

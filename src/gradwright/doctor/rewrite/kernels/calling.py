@@ -31,7 +31,7 @@ def call_of(
 ) -> Call:
     """The loop's place, once the kernel is there."""
     loop = subject.loop
-    first, last = loop.lineno, loop.end_lineno or loop.lineno
+    first, last = subject.statements[0].lineno, subject.statements[-1].end_lineno or loop.lineno
     indent = source.indent_of(first)
     unit = _unit(source, subject)
     given = sorted(found.arguments.given.values(), key=lambda one: one.tensor is None)
@@ -130,7 +130,7 @@ def _become(
     if value.tensor is False:
         return f"{name} = {result}"
     dtype = {"int": f", dtype={torch}.int64", "bool": f", dtype={torch}.bool"}.get(value.type, "")
-    return f"{name} = {like}.new_tensor({result}{dtype})"
+    return f"{name} = {like}.new_full((), {result}{dtype})"
 
 
 def _axis(stack: ast.Call) -> int:

@@ -6,9 +6,10 @@ import ast
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.kernels import scalars
+from gradwright.doctor.rewrite.kernels.exponentials import softmax
 from gradwright.doctor.rewrite.kernels.expressions import Expressions, length
 from gradwright.doctor.rewrite.kernels.making import FILLED, Given, Making
-from gradwright.doctor.rewrite.kernels.reductions import REDUCTIONS, extreme_with_index, matmul, reduce, softmax
+from gradwright.doctor.rewrite.kernels.reductions import REDUCTIONS, extreme_with_index, matmul, reduce
 from gradwright.doctor.rewrite.kernels.rows import elementwise, flipped, permuted, with_new_axis
 from gradwright.doctor.rewrite.kernels.values import Row, Scalar, Several, Value, code
 from gradwright.doctor.rewrite.source_text import (
@@ -81,6 +82,8 @@ class TorchCalls:
             return self._clamped(name, value, given)
         if name in FILLED or name == "full_like":
             return self.making.filled(name, given, value)
+        if name in ("double", "to", "type_as") or (name == "float" and isinstance(value, Row)):
+            return self._as_real(name, value, given)
         return self._shape(name, value, given)
 
     # --- pieces ------------------------------------------------------------------------------------------------------
@@ -164,6 +167,16 @@ class TorchCalls:
             value = elementwise(self.writer, cut, value)
         return value
 
+    def _as_real(self, name: str, value: Value, given: Given) -> Value:
+        """``(v > 1).float()``, ``mask.to(v.dtype)``: a real of the dtype that the others have, or the loop runs."""
+        if not isinstance(value, Row | Scalar) or value.type == "int":
+            raise DeclinedError("it makes reals of integers, which may be rounded")
+        self.making.check_real(name, given)
+        self.writer.makes_arrays = True  # so that all reals are asked to have one dtype
+        if value.type == "float":
+            return value
+        return elementwise(self.writer, lambda v: Scalar(scalars.real_of(v), "float", True), value)
+
     def _where(self, given: Given) -> Value:
         parts = [self._needed(given, *names) for names in (("condition",), ("input",), ("other",))]
         given.done("torch.where")
@@ -181,7 +194,7 @@ class TorchCalls:
         if isinstance(value, Scalar | Row) and _SAME_TYPE.get(name) == value.type:
             return value
         if name == "float" and isinstance(value, Scalar) and value.type != "float":
-            return Scalar(code("float(v)", v=value.code), "float", True)
+            return Scalar(scalars.real_of(value), "float", True)
         row = self._a_row(value)
         if name == "clone":
             return replace(row, array=None)

@@ -29,7 +29,7 @@ def conditions_of(subject: Subject, found: Translated, torch: str) -> list[str]:
     for one in others:
         own = "bool" if one.value.type == "bool" else "int64"
         if subject.buffers.like.get(one.text, "") not in {other.text for other in others}:
-            conditions += [f'{one.text}.device.type == "cpu"', f"{one.text}.dtype == {torch}.{own}"]
+            conditions += [f"{one.text}.is_cpu", f"{one.text}.dtype == {torch}.{own}"]
     conditions += [_rank(one) for one in given if isinstance(one.value, Row) and not _rank_is_evident(subject, one)]
     conditions += [_number(one) for one in given if one.tensor is None and not _is_evident(subject, one)]
     conditions += [_in_own_names(text, given, torch) for text in found.writer.sizes.conditions]
@@ -63,25 +63,16 @@ def needs_one_dtype(found: Translated) -> bool:
 
 
 def _of_reals(asked: list[Argument], torch: str, *, agree: bool) -> list[str]:
+    """Comparisons as plain as can be: they are paid for at every call."""
     if not asked:
         return []
-    dtypes = f"({torch}.float32, {torch}.float64)"
-    first, *more = asked
-    it = "each" if any(one.text.split(".")[0] == "one" for one in asked) else "one"
-    if more and not agree:
-        names = ", ".join(one.text for one in asked)
-        return [
-            f'all({it}.device.type == "cpu" for {it} in ({names}))',
-            f"all({it}.dtype in {dtypes} for {it} in ({names}))",
-        ]
-    conditions = [f'{first.text}.device.type == "cpu"', f"{first.text}.dtype in {dtypes}"]
-    if len(more) == 1:
-        conditions += [f"{more[0].text}.{what} == {first.text}.{what}" for what in ("device", "dtype")]
-    elif more:
-        names = ", ".join(one.text for one in more)
-        agrees = f"{it}.device == {first.text}.device and {it}.dtype == {first.text}.dtype"
-        conditions.append(f"all({agrees} for {it} in ({names}))")
-    return conditions
+    conditions = [f"{one.text}.is_cpu" for one in asked]
+    dtypes = [f"{one.text}.dtype" for one in asked]
+    if agree and len(asked) > 1:
+        conditions.append(" == ".join(dtypes))
+    if agree or len(asked) == 1:
+        return [*conditions, f"{dtypes[0]} in ({torch}.float32, {torch}.float64)"]
+    return [*conditions, f"{{{', '.join(dtypes)}}} <= {{{torch}.float32, {torch}.float64}}"]
 
 
 def _rank(one: Argument) -> str:

@@ -15,6 +15,9 @@ from gradwright.doctor.rewrite.source_text import DeclinedError
 FILLED = {"zeros": 0.0, "ones": 1.0, "zeros_like": 0.0, "ones_like": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 
 
+_REALS = {"float": "float32", "float32": "float32", "double": "float64", "float64": "float64"}
+
+
 @dataclass
 class Given:
     """The arguments of a call after the tensor itself; what is taken is gone, what is left nobody understood."""
@@ -80,6 +83,21 @@ class Making:
             return "int"
         raise DeclinedError("it makes a tensor of a dtype that is not that of the others")
 
+    def check_real(self, name: str, given: Given) -> None:
+        """That a conversion gives the dtype of the other reals. One that is written out is asked for."""
+        node = None if name in _REALS else given.take("dtype", "other")
+        wanted = _REALS.get(name if node is None else self.it.dotted(node).removeprefix("torch."))
+        if wanted:
+            like = self.it.arguments.seen.live_ins.get(self.writer.like)
+            if like is None or like.tensor is None or like.tensor.dtype != wanted:
+                raise DeclinedError("it converts to a dtype that is not that of the others")
+            self.writer.sizes.conditions[f"{self.writer.like}.dtype == torch.{wanted}"] = None
+            return
+        source = node.value if isinstance(node, ast.Attribute) and node.attr == "dtype" else node
+        found = self.it.lower(source) if source is not None else None
+        if not isinstance(found, Row | Scalar) or found.type != "float" or _of_python(found):
+            raise DeclinedError("it converts to a dtype that is not that of the others")
+
     def collected(self, name: str, given: Given) -> Value:
         node = given.take("tensors", "data")
         axis = given.take("dim") if name == "stack" else None
@@ -117,3 +135,7 @@ class Making:
                 size = seen.number if seen and isinstance(seen.number, int) else None
                 return Extent(("number", text), text, size, size is not None)
         raise DeclinedError("it makes a tensor of a size that is not known before the loop")
+
+
+def _of_python(value: Row | Scalar) -> bool:
+    return value.listed if isinstance(value, Row) else value.tensor is not True

@@ -96,7 +96,7 @@ class Calls:
         if function == "bool":
             return Scalar(code("v != 0", v=value.code), "bool") if value.type != "bool" else value
         if function == "float":
-            return Scalar(code("float(v)", v=value.code), "float", False)
+            return Scalar(scalars.real_of(value), "float", False)
         if value.type == "float":
             infinite = code("not math.isfinite(v)", v=value.code)
             self.writer.check(infinite, "ValueError", "cannot convert float NaN or infinity to integer")

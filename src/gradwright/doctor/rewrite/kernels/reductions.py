@@ -1,4 +1,4 @@
-"""Sums, products, extremes and log-sum-exps along an axis, and products of matrices: loops that gather."""
+"""Sums, products and extremes along an axis, and products of matrices: loops that gather."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gradwright.doctor.rewrite.kernels.exponentials import logsumexp
 from gradwright.doctor.rewrite.kernels.rows import elementwise, scalar_of
-from gradwright.doctor.rewrite.kernels.scalars import binary, operand, unary
+from gradwright.doctor.rewrite.kernels.scalars import binary, rounded, unary
 from gradwright.doctor.rewrite.kernels.values import (
     ONE,
     Extent,
@@ -72,39 +73,31 @@ def nonempty(writer: Writer, extent: Extent) -> None:
 # --- what is gathered ------------------------------------------------------------------------------------------------
 
 
-def _rounded(writer: Writer, found: ast.expr, type_: Type) -> Scalar:
-    """A sum of reals is Python's number in the kernel."""
-    plain = Scalar(found, type_, True)
-    if type_ != "float":
-        return plain
-    return Scalar(operand(writer, plain, "float", True), "float", True, writer.exact)
-
-
 def _sum(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
     total = writer.let("total", ast.Constant(0.0 if row.type == "float" else 0))
     with writer.counted(gone) as inner:
         writer.line("total += value", total=total, value=row.element(place(inner)))
-    return _rounded(writer, total, "float" if row.type == "float" else "int")
+    return rounded(writer, total, "float" if row.type == "float" else "int")
 
 
 def _prod(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
     product = writer.let("product", ast.Constant(1.0 if row.type == "float" else 1))
     with writer.counted(gone) as inner:
         writer.line("product *= value", product=product, value=row.element(place(inner)))
-    return _rounded(writer, product, row.type)
+    return rounded(writer, product, row.type)
 
 
 def _mean(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
     total = _sum(writer, row, gone, place)
     count = " * ".join(f"({extent.code})" for extent in gone)
-    return _rounded(writer, code("total / count", total=total.code, count=code(count)), "float")
+    return rounded(writer, code("total / count", total=total.code, count=code(count)), "float")
 
 
 def _norm(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
     squares = elementwise(writer, lambda v: unary(writer, "square", v), row)
     assert isinstance(squares, Row)
     total = _sum(writer, squares, gone, place)
-    return _rounded(writer, code("math.sqrt(total)", total=total.code), "float")
+    return rounded(writer, code("math.sqrt(total)", total=total.code), "float")
 
 
 def _extreme(function: str) -> Gather:
@@ -175,23 +168,6 @@ def extreme_with_index(writer: Writer, row: Row, axis: int, sign: str) -> Severa
     return Several(made, ("values", "indices"))
 
 
-def _logsumexp(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
-    """log(sum(exp(v - top))) + top, where an infinite top is taken as 0."""
-    # begun with an element, it is in the tensors' own precision, in which exp is faster
-    filled = bool(writer.like) and all(writer.sizes.not_empty(extent) for extent in gone)
-    first = row.element(place([ast.Constant(0)] * len(gone))) if filled else code("-math.inf")
-    top = writer.let("top", first)
-    with writer.counted(gone, start=1 if filled and len(gone) == 1 else 0) as inner:
-        writer.line("top = max(top, value)", top=top, value=row.element(place(inner)))
-    with writer.when(code("math.isinf(top)", top=top)):
-        zero = code("like.dtype.type(0)", like=code(writer.like)) if filled else ast.Constant(0.0)
-        writer.line("top = zero", top=top, zero=zero)
-    total = writer.let("total", ast.Constant(0.0))
-    with writer.counted(gone) as inner:
-        writer.line("total += math.exp(value - top)", total=total, top=top, value=row.element(place(inner)))
-    return _rounded(writer, code("math.log(total) + top", total=total, top=top), "float")
-
-
 def _any(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., Sequence[ast.expr]]) -> Scalar:
     found = writer.let("found", ast.Constant(False))
     with writer.counted(gone) as inner:
@@ -208,24 +184,11 @@ def _all(writer: Writer, row: Row, gone: Sequence[Extent], place: Callable[..., 
 
 _GATHERS: dict[str, tuple[Gather, Type | None]] = {
     "sum": (_sum, None), "prod": (_prod, None), "mean": (_mean, "float"), "norm": (_norm, "float"),
-    "logsumexp": (_logsumexp, "float"), "amax": (_extreme("maximum"), None), "amin": (_extreme("minimum"), None),
+    "logsumexp": (logsumexp, "float"), "amax": (_extreme("maximum"), None), "amin": (_extreme("minimum"), None),
     "argmax": (_where_extreme(">"), "int"), "argmin": (_where_extreme("<"), "int"), "any": (_any, "bool"),
     "all": (_all, "bool"),
 }  # fmt: skip
 REDUCTIONS = frozenset(_GATHERS)
-
-
-def softmax(writer: Writer, row: Row, axis: int, *, log: bool) -> Value:
-    """exp(v - logsumexp(v)) along an axis."""
-    row = writer.settled(row)
-    single = len(row.extents) == 1
-    norm = reduce(writer, "logsumexp", row, [axis], keepdim=not single)
-    if isinstance(norm, Row):
-        norm = writer.copied(norm)
-    elif isinstance(norm, Scalar):
-        norm = replace(norm, code=writer.let("norm", norm.code))
-    apart = elementwise(writer, lambda a, b: binary(writer, ast.Sub(), a, b), row, norm)
-    return apart if log else elementwise(writer, lambda v: unary(writer, "exp", v), apart)
 
 
 def matmul(writer: Writer, a: Row, b: Row) -> Value:
@@ -248,7 +211,7 @@ def matmul(writer: Writer, a: Row, b: Row) -> Value:
                 scalar_of(b, [k, *indices[len(left) :]]),
             )
             writer.line("total += product", total=total, product=product.code)
-        return _rounded(writer, total, "float")
+        return rounded(writer, total, "float")
 
     if not left and not right:
         return at([])

@@ -53,6 +53,14 @@ def operand(writer: Writer, scalar: Scalar, result: Type, tensor: bool | None) -
     return code(f"{writer.real}(v)", v=scalar.code)
 
 
+def rounded(writer: Writer, found: ast.expr, type_: Type) -> Scalar:
+    """A sum of reals is Python's number in the kernel."""
+    plain = Scalar(found, type_, True)
+    if type_ != "float":
+        return plain
+    return Scalar(operand(writer, plain, "float", True), "float", True, writer.exact)
+
+
 def number(value: float | int | bool) -> Scalar:
     type_: Type = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
     return Scalar(ast.Constant(value), type_)
@@ -121,11 +129,21 @@ def _power(writer: Writer, a: Scalar, b: Scalar) -> Scalar:
         return unary(writer, "sqrt", a)
     if a.type == "int" and isinstance(exponent, int) and 0 <= exponent <= 3:
         return Scalar(code("a ** b", a=a.code, b=b.code), "int", tensor)
+    if tensor is False and (a.type, b.type) == ("float", "int"):
+        return _power_of_python(writer, a, b)
     if not tensor:
         raise DeclinedError("a power of Python's own numbers may be of another type")
     _check_precision(a, b, tensor)
     parts = [operand(writer, one, "float", tensor) for one in (a, b)]
     return Scalar(code("a ** b", a=parts[0], b=parts[1]), "float", tensor, writer.exact or (a.native and b.native))
+
+
+def _power_of_python(writer: Writer, a: Scalar, b: Scalar) -> Scalar:
+    """A real to a whole power, which raises in Python where it has no value that is finite."""
+    power = writer.let("power", code("a ** float(b)", a=a.code, b=b.code))
+    infinite = code("math.isinf(power) and math.isfinite(a)", power=power, a=a.code)
+    writer.check(infinite, "OverflowError", "numerical result out of range")
+    return Scalar(power, "float")
 
 
 def _logical(op: ast.operator, a: Scalar, b: Scalar) -> Scalar:
@@ -185,6 +203,11 @@ def _of_math(writer: Writer, function: str, v: Scalar) -> Scalar:
     if function in ("sin", "cos"):
         writer.check(code("abs(v) == math.inf", v=v.code), "ValueError", "math domain error")
     return Scalar(code(f"math.{function}(v)", v=v.code), "float", False)
+
+
+def real_of(v: Scalar) -> ast.expr:
+    """``float(v)``, which Numba has not got for truth values."""
+    return code("1.0 if v else 0.0" if v.type == "bool" else "float(v)", v=v.code)
 
 
 def item_of(v: Scalar) -> Scalar:

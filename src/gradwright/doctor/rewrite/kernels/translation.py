@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from gradwright.doctor.rewrite.kernels.arguments import TYPES, Arguments
 from gradwright.doctor.rewrite.kernels.buffers import Buffers
 from gradwright.doctor.rewrite.kernels.expressions import Expressions
+from gradwright.doctor.rewrite.kernels.hoisting import hoisted
 from gradwright.doctor.rewrite.kernels.statements import Statements
 from gradwright.doctor.rewrite.kernels.stores import Stores
+from gradwright.doctor.rewrite.kernels.tidying import tidied
 from gradwright.doctor.rewrite.kernels.values import Extent, Row, Scalar, Several, Value
 from gradwright.doctor.rewrite.kernels.views import Loop, Views
 from gradwright.doctor.rewrite.kernels.writer import Writer
@@ -22,7 +24,8 @@ from gradwright.doctor.source.statements import Origins
 
 @dataclass(frozen=True)
 class Subject:
-    """The loop, the function around it, and what the file says of other names."""
+    """The loop, the function around it, and what the file says of other names. ``before``, ``after``: statements around
+    the loop that go into the kernel too."""
 
     loop: Loop
     function: ast.FunctionDef
@@ -31,6 +34,12 @@ class Subject:
     functions: Mapping[str, ast.FunctionDef]
     buffers: Buffers
     names: frozenset[str]
+    before: tuple[ast.stmt, ...] = ()
+    after: tuple[ast.stmt, ...] = ()
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        return [*self.before, self.loop, *self.after]
 
 
 @dataclass(frozen=True)
@@ -58,19 +67,20 @@ def translate(subject: Subject, seen: Seen) -> Translated:
 def _translated(subject: Subject, seen: Seen, *, exact: bool) -> Translated:
     loop = subject.loop
     bound = {event.name for event in events([loop], into_functions=False) if event.kind == "bind"}
-    views = Views(loop)
+    views = Views(loop, subject.function)
     rebound = bound - views.changed_in_place | {
         name for name in views.changed_in_place & bound if _bound_otherwise(loop, name)
     }
     arguments = Arguments(seen, subject.names, frozenset(views.changed_in_place - rebound))
-    writer = Writer(subject.names, _like(loop, seen), exact)
+    writer = Writer(subject.names, _like(subject, seen), exact)
     locals_ = locals_of(subject.function)
     expressions = Expressions(writer, arguments, subject.origins, locals_)
-    expressions.changed = frozenset(bound)
+    begun = {event.name for event in events(subject.before, into_functions=False) if event.kind == "bind"}
+    expressions.changed = frozenset(bound | begun)
     stores = Stores(writer, arguments, frozenset(subject.buffers.fresh), loop)
     statements = Statements(expressions, subject.functions, stores, views, subject.live_outs)
     entered = (exposed([loop]) | set(subject.live_outs)) & bound & set(seen.live_ins)
-    for name in sorted(entered):
+    for name in sorted(entered - begun):
         value = arguments.of(ast.Name(name, ast.Load()))
         if isinstance(value, Scalar) and value.tensor and name in views.changed_in_place and name in rebound:
             raise DeclinedError(f"{name} is changed in place, and bound anew")
@@ -78,12 +88,14 @@ def _translated(subject: Subject, seen: Seen, *, exact: bool) -> Translated:
     _link(subject, seen, writer)
     stores.trips = statements.trips(loop)
     with writer.block() as body:
-        statements.one(loop)
+        statements.all(subject.statements)
     if writer.real:
         real = ast.parse(f"{writer.real} = {writer.like}.dtype.type").body[0]
         body.insert(0, real)
     outputs, must_run = _outputs(subject, expressions, statements, rebound)
-    return Translated(writer, arguments, stores, [*stores.begun(), *body], outputs, must_run)
+    body = tidied([*stores.begun(), *body], writer.used)
+    body = hoisted(body, [one.parameter for one in arguments.given.values()], outputs, writer.fresh)
+    return Translated(writer, arguments, stores, body, outputs, must_run)
 
 
 def _bound_otherwise(loop: Loop, name: str) -> bool:
@@ -96,10 +108,13 @@ def _bound_otherwise(loop: Loop, name: str) -> bool:
     return False
 
 
-def _like(loop: Loop, seen: Seen) -> str:
-    """The first tensor of reals with an axis that the loop reads; "" if there is none."""
-    names = [node.id for node in ast.walk(loop) if isinstance(node, ast.Name)]
+def _like(subject: Subject, seen: Seen) -> str:
+    """The first tensor of reals with an axis that the kernel is given; "" if there is none."""
+    given = exposed(subject.statements)
+    names = [node.id for node in ast.walk(subject.loop) if isinstance(node, ast.Name)]
     for name in names:
+        if name not in given:
+            continue
         tensor = seen.live_ins[name].tensor if name in seen.live_ins else None
         if tensor is not None and tensor.shape and TYPES.get(tensor.dtype) == "float":
             return name

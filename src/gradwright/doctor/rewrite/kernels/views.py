@@ -12,15 +12,18 @@ Around = tuple[ast.stmt, ...]
 
 
 class Views:
-    """What the statements of one loop write into, and where its names are read."""
+    """What the statements of one loop write into, and where its names are read; what the ``function`` around it writes
+    into afterwards."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, function: ast.FunctionDef) -> None:
         self.statements = list(_with_loops([loop], ()))
         self.writes = [
             (base, statement, around) for statement, around in self.statements for base in _written(statement)
         ]
         self.changed_in_place = {name for statement, _ in self.statements for name in _changed_in_place(statement)}
         self.loop = loop
+        end = loop.end_lineno or loop.lineno
+        self.later = {base for one, _ in _with_loops(function.body, ()) if one.lineno > end for base in _written(one)}
 
     def check_name(self, name: str, value: ast.expr, *, read_after: bool) -> None:
         """``name = value``, a tensor without an axis. Raises: DeclinedError."""
@@ -32,11 +35,11 @@ class Views:
         if name in self.changed_in_place:
             raise DeclinedError(f"{name} is a view of {base}, and is changed in place")
         writes = [(statement, around) for written, statement, around in self.writes if written == base]
+        late = f"{name} is a view of {base}, of which elements change while {name} is used"
+        if read_after and (writes or base in self.later):
+            raise DeclinedError(late)
         if not writes:
             return
-        late = f"{name} is a view of {base}, of which elements change while {name} is used"
-        if read_after:
-            raise DeclinedError(late)
         ((own, own_loops),) = [
             (statement, around) for statement, around in self.statements if _assigns(statement, value)
         ] or [(self.loop, ())]

@@ -5,5 +5,6 @@ at once) -> ``writers`` (a scheduled statement -> readable torch source) -> a Pr
 """
 
 from gradwright.doctor.rewrite.loops.compiling import compile_loop
+from gradwright.doctor.rewrite.loops.inner import compile_inner
 
-__all__ = ["compile_loop"]
+__all__ = ["compile_inner", "compile_loop"]

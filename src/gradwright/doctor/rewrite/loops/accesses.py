@@ -11,8 +11,9 @@ from gradwright.doctor.rewrite.loops.dimensions import Dimension
 from gradwright.doctor.rewrite.loops.ir import Loop
 from gradwright.doctor.rewrite.loops.layout import diagonals, permuted
 from gradwright.doctor.rewrite.loops.spans import ZERO, AgainError, Linear, Spans, Strided, at_least, never_negative
-from gradwright.doctor.rewrite.loops.terms import Term, divided
+from gradwright.doctor.rewrite.loops.terms import Term, divided, quotient
 from gradwright.doctor.rewrite.loops.value import Value, aligned, joined_axes
+from gradwright.doctor.rewrite.loops.walks import Walk, walked
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
 ONE = Term((), 1)
@@ -20,13 +21,13 @@ ONE = Term((), 1)
 
 @dataclass
 class Accesses:
-    """``lengths(base, axis)``: how long an axis is; ``seen_length``: how long it was; ``index``: lowers an index."""
+    """``walks``: of all accesses so far."""
 
     spans: Spans
     order: Sequence[Loop]
     torch: ast.expr
     optimistic: bool = True
-    used: set[Loop] = field(default_factory=set)
+    walks: list[Walk] = field(default_factory=list)
 
     def dimension(
         self, part: ast.expr, base: str, axis: int, cell: int, length: Term | None = None
@@ -35,11 +36,11 @@ class Accesses:
         if isinstance(part, ast.Slice):
             return self._slice(part, base, axis, cell)
         linear = self.spans.linear(part)
-        if linear is None:
-            return self._strided(part)
-        if not linear.coefficients:
+        if linear is not None and not linear.coefficients:
             return Dimension(part)
         length = self.spans.sizes.length(base, axis) if base else length
+        if linear is None:
+            return self._strided(part, length)
         if len(linear.coefficients) == 1:
             return self._straight(linear, base, axis, length)
         if len(linear.coefficients) == 2:
@@ -154,7 +155,7 @@ class Accesses:
                 return Dimension(part, (outer,), window=window, sure=mark)
         return Dimension(part, (outer,), window=window, cut=rounds, sure=mark)
 
-    def _strided(self, part: ast.expr) -> Dimension | None:
+    def _strided(self, part: ast.expr, length: Term | None) -> Dimension | None:
         """``x[i * stride + k]``, where the stride is a name: windows of k, or every stride-th element."""
         found = self.spans.strided(part)
         if found is None or self.spans.span(found.loop).step != 1:
@@ -171,9 +172,9 @@ class Accesses:
         if more or factor != 1 or span.step != 1:
             return None
         moved = Strided(found.loop, found.stride, Linear({}, found.rest.rest.plus(span.low)))
-        return self._strided_windows(moved, span.high.plus(span.low, -1), inner)
+        return self._strided_windows(moved, span.high.plus(span.low, -1), inner, length)
 
-    def _strided_windows(self, start: Strided, width: Term, inner: Loop | int) -> Dimension:
+    def _strided_windows(self, start: Strided, width: Term, inner: Loop | int, length: Term | None) -> Dimension:
         """A stride that is no positive number raises in ``unfold``."""
         span = self.spans.span(start.loop)
         if span.step != 1:
@@ -181,6 +182,11 @@ class Accesses:
         part = ast.Slice(self._first(start.rest.rest), None, None)
         window = (self.spans.written(width), start.stride, inner, False)
         mark = frozenset({start.loop, inner} if isinstance(inner, Loop) else {start.loop})
+        # Of an attribute the proof does not know that it is a number: there the loop's own count stays in sight.
+        stride = self.spans.sizes.term(start.stride) if isinstance(start.stride, ast.Name) else None
+        space = length.plus(start.rest.rest, -1).plus(width, -1) if length is not None else None
+        if stride is not None and space is not None and quotient(space, stride).plus(ONE) == span.high:
+            return Dimension(part, (start.loop,), window=window, sure=mark)
         return Dimension(part, (start.loop,), window=window, cut=span.high, sure=mark)
 
     def _first(self, first: Term) -> ast.expr | None:
@@ -207,7 +213,8 @@ class Accesses:
         if part.lower is not None and part.upper is not None and part.step is None and ends == [None, None]:
             start, beyond = self.spans.strided(part.lower), self.spans.strided(part.upper)
             if start and beyond and start.like(beyond) and not (start.rest.coefficients or beyond.rest.coefficients):
-                return self._strided_windows(start, beyond.rest.rest.plus(start.rest.rest, -1), cell)
+                length = self.spans.sizes.length(base, axis) if base else None
+                return self._strided_windows(start, beyond.rest.rest.plus(start.rest.rest, -1), cell, length)
         unknown = any(end is not None and got is None for end, got in zip((part.lower, part.upper), ends, strict=True))
         if unknown or nodes.names_in(part) & self.spans.changing:
             raise DeclinedError("a slice whose ends the text does not show")
@@ -261,8 +268,10 @@ class Accesses:
                 if back:
                     node = nodes.method(node, "flip", nodes.constant(-1))
             at += len(dim.labels)
-        node, labels = diagonals(node, labels)
-        node = permuted(node, labels, self.order)
+        unfolded, labels = diagonals(node, labels)
+        node = permuted(unfolded, labels, self.order)
+        if (walk := walked(node, unfolded, base, dims, rest, self.spans.changing)) is not None:
+            self.walks.append(walk)
         loops = tuple(sorted({one for one in labels if isinstance(one, Loop)}, key=self.order.index))
         sure = base.sure.union(*(dim.sure for dim in dims))
         unsure = base.unsure.union(*(dim.unsure for dim in dims))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.clamping import choice_of, clamped
 from gradwright.doctor.rewrite.loops.context import Context
 from gradwright.doctor.rewrite.loops.ir import Loop
 from gradwright.doctor.rewrite.loops.value import Value, aligned, fitted, joined_axes, kind_of, promoted
@@ -166,18 +167,32 @@ class Arithmetic:
             if then.number != other.number:
                 raise DeclinedError("a number or a tensor, as a condition has it")
             first, second = aligned([then, other], self.order)
-            return self.combined(ast.IfExp(condition.node, first, second), [then, other], promoted([then, other]))
+            chosen = self.combined(ast.IfExp(condition.node, first, second), [then, other], promoted([then, other]))
+            return replace(chosen, sure=chosen.sure & frozenset(then.axes) & frozenset(other.axes))
         if then.domain or other.domain:
             raise DeclinedError("a branch of the condition has a domain, and is computed before it")
         then, other = self.together([then, other])
         if not (then.axes or other.axes) and kind_of(then.dtype) != kind_of(other.dtype):
             then, other = self._one_kind(then), self._one_kind(other)
+        then = self._with_all_digits(then, other)
         dtype = promoted([then, other])
         tensor = {"float": self.context.default_dtype, "int": "int64"}.get(dtype, dtype)
-        first, second, third = aligned([condition, then, other], self.order)
-        node = nodes.call(nodes.attribute(self.torch, "where"), first, second, third)
+        given = [replace(value, node=choice_of(value.node)) for value in (condition, then, other)]
+        clamp = clamped(self.context, condition, then, other)
+        node = clamp or nodes.call(nodes.attribute(self.torch, "where"), *aligned(given, self.order))
         result = self.combined(node, [replace(condition, carriers=frozenset()), then, other], tensor)
         return replace(result, number=then.number and other.number)
+
+    def _with_all_digits(self, then: Value, other: Value) -> Value:
+        """One of two numbers of Python's as a tensor of float64, where one is at work: of both, torch makes float32."""
+        wide = any(one.tensor is not None and one.tensor.dtype == "float64" for one in self.seen.live_ins.values())
+        plain = all(value.number and value.weak and value.dtype in ("int", "float") for value in (then, other))
+        found = [nodes.number(value.node) for value in (then, other) if value.dtype == "float"]
+        if not wide or not plain or all(number is not None and nodes.is_short(number) for number in found):
+            return then
+        double = nodes.attribute(self.torch, "float64")
+        node = nodes.call(nodes.attribute(self.torch, "tensor"), then.node, dtype=double)
+        return replace(then, node=node, dtype="float64")
 
     def _one_kind(self, value: Value) -> Value:
         """``1`` as ``1.0``, beside another float."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.cells import CELL_FUNCTIONS, lower_cell_function
+from gradwright.doctor.rewrite.loops.clamping import is_overwritten, within
 from gradwright.doctor.rewrite.loops.frames import Frame
 from gradwright.doctor.rewrite.loops.known import (
     DTYPES,
@@ -233,9 +234,11 @@ def _builtin(low: Lowering, node: ast.Call, function: str) -> Value:
 def first_wins(low: Lowering, function: str, left: Value, right: Value) -> Value:
     """Python's ``max(a, b)``: b if b > a else a. Of equal ones the first gets the gradient."""
     bound = nodes.number(right.node)
-    if bound is not None and (left.axes or left.cell) and not left.boolean:
+    plain = bound is not None and (left.axes or left.cell) and not left.boolean
+    if plain and not is_overwritten(low.context, left.node):
         end = {"max": "min", "min": "max"}[function]
-        return low.combined(nodes.method(left.node, "clamp", **{end: right.node}), [left], promoted([left, right]))
+        node = within(left.node, end, right.node)
+        return low.combined(node, [left], promoted([left, right]))
     if all(kind_of(value.dtype) == 1 and value.axes for value in (left, right)):
         made = nodes.call(nodes.attribute(low.torch, function + "imum"), *aligned([left, right], low.order))
         return low.combined(made, [left, right], promoted([left, right]))

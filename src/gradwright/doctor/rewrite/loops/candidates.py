@@ -106,7 +106,7 @@ def beating(low: Lowering, statement: Statement, start: Value, conditions: Seque
         return value
     if not value.floating and start.floating:
         raise DeclinedError("whole numbers, and a start that is none")
-    value = _as_exact(value, start)
+    value = as_exact(value, start)
     sign: ast.cmpop = ast.Gt() if function == "max" else ast.Lt()
     both = low.together([value, start])
     one, other = aligned(both, low.order)
@@ -117,7 +117,7 @@ def beating(low: Lowering, statement: Statement, start: Value, conditions: Seque
     return chosen(low, around, value, start)
 
 
-def _as_exact(value: Value, start: Value) -> Value:
+def as_exact(value: Value, start: Value) -> Value:
     """Python compares its numbers in float64."""
     if not value.number or not value.axes or value.dtype == "float64" or not value.floating:
         return value

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.convolution import convolved
 from gradwright.doctor.rewrite.loops.value import Value, aligned, joined_axes, kind_of, promoted
 from gradwright.doctor.rewrite.source_text import (
     DeclinedError,
@@ -75,6 +76,8 @@ def _summed_product(low: Lowering, node: ast.expr) -> Value | None:
     cell, axes = left.cell, joined_axes([left, right], low.order)
     if not cell or right.cell != cell or left.dtype != right.dtype or not left.floating or left.number or right.number:
         return None
+    if (convolution := convolved(low, [left, right], ())) is not None:
+        return convolution
     if not left.axes or not right.axes or axes in (left.axes, right.axes):
         return None
     letters = "xyzuvw"[:cell]

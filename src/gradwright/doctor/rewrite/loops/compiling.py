@@ -16,7 +16,7 @@ from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.context import Context
 from gradwright.doctor.rewrite.loops.frames import Frame
 from gradwright.doctor.rewrite.loops.ir import Loop, Nest, Schedule, Step, Vector
-from gradwright.doctor.rewrite.loops.later import check_around
+from gradwright.doctor.rewrite.loops.later import check_around, written_later
 from gradwright.doctor.rewrite.loops.reading import read_nest
 from gradwright.doctor.rewrite.loops.region import Region, region_of
 from gradwright.doctor.rewrite.loops.schedule import schedule
@@ -51,8 +51,11 @@ def compile_loop(source: SourceText, site: LoopSite, seen: Seen) -> tuple[Propos
     at = frame.find(region.node)
     _check_builtins(frame, region)
     found: list[Proposal] = []
-    for careful in (False, True):
-        writer, added = _written(lambda: _writer(source, frame, at, nest, site, region, seen), plan, careful)
+    ways = [(False, False), (True, False)]
+    for careful, second in ways:
+        writer, added = _written(lambda: _writer(source, frame, at, nest, site, region, seen), plan, careful, second)
+        if writer.context.forms and not second:
+            ways.append((careful, True))
         writer.comments_left(_last(region))
         _check_bound(writer, region)
         proposal = _proposal(source, writer, region, plan, added)
@@ -61,15 +64,19 @@ def compile_loop(source: SourceText, site: LoopSite, seen: Seen) -> tuple[Propos
     return tuple(found)
 
 
-def _written(fresh: Callable[[], tuple[Writer, str]], plan: Schedule, careful: bool) -> tuple[Writer, str]:
-    """What is written with all assumptions that hold. ``careful``: branches not taken are kept finite at infinity."""
+def _written(
+    fresh: Callable[[], tuple[Writer, str]], plan: Schedule, careful: bool, second: bool
+) -> tuple[Writer, str]:
+    """What is written with all assumptions that hold. ``careful``: branches not taken are kept finite at infinity.
+    ``second``: in the second form, where there are two."""
     assumptions = frozenset({"squares", "lengths"})
     while True:
         writer, added = fresh()
-        writer.context.assumptions, writer.context.careful = assumptions, careful
+        writer.context.assumptions, writer.context.careful, writer.context.second = assumptions, careful, second
         try:
             write_steps(writer, plan.steps)
             write_tail(writer)
+            writer.drop_unread()
             writer.write_lengths()
         except AgainError as error:
             assumptions -= {error.assumption}
@@ -101,6 +108,7 @@ def _writer(
     added = "" if torch else IMPORT
     if not torch and any(name == "torch" for name in (*frame.imports, *frame.bindings)):
         raise DeclinedError("the name torch means something else in this file")
+    written = frozenset(s.target.base.split(".")[0] for s in nest.statements if s.target.indices)
     context = Context(
         frame=frame,
         sizes=Sizes(frame, at, seen),
@@ -109,7 +117,8 @@ def _writer(
         loops={loop.variable: loop for statement in nest.statements for loop in statement.loops},
         temporaries=nest.temporaries,
         tracked=not site.in_function_class,
-        written=frozenset(s.target.base.split(".")[0] for s in nest.statements if s.target.indices),
+        written=written,
+        overwritten=written | written_later(frame.function or frame.tree, nest),
     )
     for loop in context.loops.values():
         for bound in (loop.stop, loop.start):
@@ -152,7 +161,7 @@ def _proposal(source: SourceText, writer: Writer, region: Region, plan: Schedule
             raise DeclinedError("the file has no place for an import of torch")
         edits.append((at, at, [source.lines[at - 1].rstrip("\r\n"), added]))
     new_text = source.replaced_lines(edits)
-    function = _function_at(source, first)
+    function = function_at(source, first)
     what = _what(plan)
     proposal = source.proposal("compile_loop", function, new_text, what)
     shift = (1 if added else 0) - sum(end - start + 1 for start, end in set(above))
@@ -167,7 +176,7 @@ def _proposal(source: SourceText, writer: Writer, region: Region, plan: Schedule
     )
 
 
-def _function_at(source: SourceText, line: int) -> cst.FunctionDef | None:
+def function_at(source: SourceText, line: int) -> cst.FunctionDef | None:
     around = [f for f in source.functions() if source.first_line(f) <= line <= source.last_line(f)]
     return around[-1] if around else None
 

@@ -12,11 +12,19 @@ from dataclasses import replace
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.candidates import beating, function_of, start_of, ties
 from gradwright.doctor.rewrite.loops.expressions import fresh
+from gradwright.doctor.rewrite.loops.in_front import behind
 from gradwright.doctor.rewrite.loops.ir import Loop, Place, Statement, Vector
 from gradwright.doctor.rewrite.loops.keeping import Kept
 from gradwright.doctor.rewrite.loops.lowering import Lowering
 from gradwright.doctor.rewrite.loops.stores import guards_of, number_value, under_all
 from gradwright.doctor.rewrite.loops.stretches import Stretch, stretch_of
+from gradwright.doctor.rewrite.loops.undisturbed import (
+    Rows,
+    after_first,
+    as_compared,
+    best_of_rows,
+    rows_from_their_first,
+)
 from gradwright.doctor.rewrite.loops.value import Value
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
@@ -27,6 +35,8 @@ def contest(writer: Writer, vector: Vector) -> list[Kept]:
 
     Raises: DeclinedError, with nothing written.
     """
+    if (found := rows_from_their_first(writer, vector)) is not None:
+        return _of_rows(writer, after_first(vector, found), found)
     statement = vector.statement
     kept = tuple(loop for loop in vector.axes if loop not in vector.reduced)
     order, function = (*kept, *vector.reduced), function_of(statement)
@@ -37,7 +47,11 @@ def contest(writer: Writer, vector: Vector) -> list[Kept]:
     value = writer.lowered(order, lambda low: offer(low, statement, start, guards_of(writer, low, vector)))
     tracked = value.floating and not value.number and writer.context.tracked
     _check(writer, vector, value, tracked)
-    row = _row(writer.lowering(order), value, start, kept)
+    low = writer.lowering(order)
+    row = _row(low, value, start, kept)
+    if (plain := as_compared(writer, vector, start, value)) is not None:
+        rows = Rows(value, _row(low, plain, start, kept).node, row.node, kept)
+        return _of_rows(writer, vector, rows, stretch)
     dims = [nodes.constant(-1)] if kept else []
     if shared:
         dims, tracked = [nodes.constant(len(kept))] if kept or value.cell else [], False
@@ -49,6 +63,18 @@ def contest(writer: Writer, vector: Vector) -> list[Kept]:
     writer.assign(name.id, row.node)
     best = replace(row, node=_best(name, function, dims, tracked), axes=kept)
     return [Kept(statement.target, best, stretch), *others]
+
+
+def _of_rows(writer: Writer, vector: Vector, rows: Rows, stretch: Stretch | None = None) -> list[Kept]:
+    """The best of every row, and what is kept with it. ``vector``: its loop is that of the row after its first one."""
+    target, also = vector.statement.target, vector.statement.also
+
+    def kept_with_it(place: ast.expr) -> list[Kept]:
+        return [_with_it(writer, vector, other, expression, place) for other, expression in also]
+
+    kept_with_it(nodes.name("place"))  # raises before anything is written
+    best, place = best_of_rows(writer, vector.statement, rows)
+    return [Kept(target, replace(rows.value, node=best, axes=rows.kept), stretch), *kept_with_it(place)]
 
 
 def contested(writer: Writer, vector: Vector) -> Kept | None:
@@ -98,31 +124,6 @@ def _offered(low: Lowering, statement: Statement, start: Value, conditions: Sequ
     if conditions or start.number:
         raise DeclinedError("torch.maximum under a condition, or of something that begins as a number")
     return under_all(low, [], statement.value)
-
-
-def behind(low: Lowering, start: Value, value: Value, kept: Sequence[Loop]) -> ast.expr:
-    """The value with the start in front of it, along the axis after ``kept``."""
-    if start.number and not start.axes and not value.cell:
-        pad = nodes.attribute(nodes.attribute(nodes.attribute(low.torch, "nn"), "functional"), "pad")
-        widths = ast.Tuple([nodes.constant(1), nodes.constant(0)], ast.Load())
-        return nodes.call(pad, value.node, widths, value=start.node)
-    if start.dtype != value.dtype or start.axes != tuple(kept) or start.cell != value.cell:
-        raise DeclinedError("the best one begins as something of another kind than what it is compared with")
-    parts = ast.Tuple([_column(start.node, len(kept)), value.node], ast.Load())
-    dim = nodes.constant(len(kept) if value.cell else -1)
-    return nodes.call(nodes.attribute(low.torch, "cat"), parts, *([dim] if kept else []))
-
-
-def _column(node: ast.expr, axes: int) -> ast.expr:
-    """The start with an axis more; ``x[:1]`` for ``x[0]``, which does not raise where x is empty."""
-    if isinstance(node, ast.Subscript):
-        *others, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        at = nodes.integer(last)
-        if at is not None and at >= 0:
-            return nodes.subscript(
-                node.value, [*others, ast.Slice(nodes.constant(at) if at else None, nodes.constant(at + 1))]
-            )
-    return nodes.subscript(node, [*(nodes.whole() for _ in range(axes)), ast.Constant(None)])
 
 
 def _best(node: ast.expr, function: str, dims: Sequence[ast.expr], tracked: bool) -> ast.expr:

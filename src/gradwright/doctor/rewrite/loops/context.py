@@ -29,7 +29,9 @@ class Context:
     with an axis more; ``number`` where they hold Python's numbers. ``tracked``: a graph may be recorded, if not in this
     run, then in another (not so inside a Function). ``careful``: branches that are not taken are kept finite at
     infinity. ``assumptions``: what is taken for granted until it shows that it does not hold: that a triangle lies in a
-    square, that temporaries are as long as what they are used with.
+    square, that temporaries are as long as what they are used with. ``overwritten``: what the nest or a later statement
+    writes into: autograd must not need it. ``second``: what can be written in two forms is
+    written in the second one; ``forms``: what could.
     """
 
     frame: Frame
@@ -46,3 +48,11 @@ class Context:
     tracked: bool = True
     careful: bool = False
     assumptions: frozenset[str] = frozenset({"squares", "lengths"})
+    overwritten: frozenset[str] = frozenset()
+    second: bool = False
+    forms: set[str] = field(default_factory=set)
+
+    def in_second_form(self, what: str) -> bool:
+        """Whether ``what``, which can be written in two forms, is to be written in the second one."""
+        self.forms.add(what)
+        return self.second

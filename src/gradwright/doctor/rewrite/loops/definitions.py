@@ -92,7 +92,7 @@ class Definitions:
         variables = {loop.variable for loop in loops}
         if any(self.stored[name] and name not in variables for name in names_of(value)):
             return False
-        source = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None else value
+        source = _source(identifier, node) or value
         return self._is_row(source, value) or self._is_integer(source, value)
 
     def _is_row(self, source: ast.expr, value: ast.expr) -> bool:
@@ -136,6 +136,17 @@ class Definitions:
             name for name in names_of(value) if name in self.written or self.memories(name) & self.written_memories
         }
         return not changing
+
+
+def _source(identifier: str, node: ast.stmt) -> ast.expr | None:
+    """What stands for a name in the text: ``j`` for b in ``a, b = i, j``."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return None
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(node.value, (ast.Tuple, ast.List)):
+        pairs = zip(target.elts, node.value.elts, strict=False)
+        return next((value for one, value in pairs if isinstance(one, ast.Name) and one.id == identifier), None)
+    return node.value
 
 
 def _inside(node: ast.expr, around: ast.AST) -> bool:

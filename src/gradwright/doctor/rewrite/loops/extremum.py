@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.beginnings import first_of
 from gradwright.doctor.rewrite.loops.contest import contest
-from gradwright.doctor.rewrite.loops.indices import indexed
 from gradwright.doctor.rewrite.loops.ir import Loop, Statement, Vector
 from gradwright.doctor.rewrite.loops.keeping import Kept, keep
 from gradwright.doctor.rewrite.loops.stores import write_map
 from gradwright.doctor.rewrite.loops.stretches import stretch_of
 from gradwright.doctor.rewrite.loops.targets import first_value, infinity
+from gradwright.doctor.rewrite.loops.undisturbed import rows_from_their_first
 from gradwright.doctor.rewrite.loops.value import Value
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
@@ -37,7 +37,8 @@ def best_and_what_is_kept(writer: Writer, vector: Vector, plainly: Form) -> list
 
     Raises: DeclinedError, where there is neither form.
     """
-    first, other = (contest, plainly) if writer.context.careful else (plainly, contest)
+    contest_first = writer.context.careful or rows_from_their_first(writer, vector) is not None
+    first, other = (contest, plainly) if contest_first else (plainly, contest)
     try:
         return first(writer, vector)
     except DeclinedError as error:
@@ -118,34 +119,13 @@ def _from_the_first(writer: Writer, name: str, function: str, statement: Stateme
         start = known.source
     if start is not None and infinity(start) == wanted:
         return along
-    low = nodes.integer(along.start)
-    if start is not None and low is not None and along.step == 1:
-        for begin in (low, low - 1):
-            if begin >= 0 and nodes.same(_at(statement.value, along, begin), _plain(start)):
-                if any(nodes.integer(_start_of(writer, target.base)) != begin for target, _ in statement.also):
-                    break
-                return replace(along, start=nodes.constant(begin))
+    begin = first_of(writer, statement, along)
+    if begin is not None and all(_begins_as(writer, target.base, begin) for target, _ in statement.also):
+        return replace(along, start=nodes.constant(begin))
     raise DeclinedError(f"{name} begins at something else than infinity or the first element")
 
 
-def _start_of(writer: Writer, name: str) -> ast.expr | None:
+def _begins_as(writer: Writer, name: str, number: int) -> bool:
     known = writer.context.known.get(name)
-    return known.value.node if known is not None else first_value(writer.context.frame, writer.at, name)
-
-
-def _at(value: ast.expr, loop: Loop, number: int) -> ast.expr:
-    """The value in the iteration ``number`` of the loop."""
-
-    class Fixed(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:  # ast's own name for it
-            return nodes.constant(number) if node.id == loop.variable else node
-
-    return _plain(Fixed().visit(copy.deepcopy(value)))
-
-
-def _plain(node: ast.expr) -> ast.expr:
-    """Without positions, and ``x[0][1]`` as ``x[0, 1]``."""
-    if isinstance(node, ast.Subscript):
-        base, parts = indexed(node)
-        return nodes.subscript(base, parts)
-    return node
+    start = known.value.node if known is not None else first_value(writer.context.frame, writer.at, name)
+    return nodes.integer(start) == number

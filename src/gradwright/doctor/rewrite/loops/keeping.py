@@ -31,12 +31,12 @@ def keep(writer: Writer, kept: Kept) -> None:
         return
     if name in writer.context.temporaries:
         writer.context.known.pop(name, None)
-        if _is_read(writer, name):
+        if is_kept(writer, name):
             writer.remember(name, value, None)
         return
     if made is not None and made.number:
         writer.dropped[name] = made
-    if name in writer.nest.live_outs or _is_read(writer, name):
+    if is_kept(writer, name):
         writer.stored.add(name)
         writer.assign(name, as_python(writer, value))
 
@@ -49,7 +49,10 @@ def as_python(writer: Writer, value: Value) -> ast.expr:
     return value.node
 
 
-def _is_read(writer: Writer, name: str) -> bool:
+def is_kept(writer: Writer, name: str) -> bool:
+    """Whether anybody reads it in the loop or after it."""
+    if name in writer.nest.live_outs:
+        return True
     expressions: list[ast.AST] = [
         e for s in writer.nest.statements if s.kind != "extremum" for e in (s.value, *s.guards, *s.target.indices)
     ]

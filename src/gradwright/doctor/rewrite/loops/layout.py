@@ -41,7 +41,7 @@ def permuted(node: ast.expr, labels: list[Loop | int], order: Sequence[Loop]) ->
     return nodes.method(node, "permute", *map(nodes.constant, positions))
 
 
-_TURNS = frozenset({"transpose", "permute", "movedim", "einsum", "mT", "T", "t"})
+_TURNS = frozenset({"transpose", "permute", "movedim", "einsum", "mT", "T", "t", "conv1d", "conv2d", "conv3d"})
 _ANEW = frozenset(
     {"sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "all", "any", "norm", "logsumexp", "item"}
 )

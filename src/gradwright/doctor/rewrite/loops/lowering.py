@@ -138,6 +138,8 @@ class Lowering(Arithmetic):
                 raise DeclinedError(f"{node.id} has a domain, and is used under a condition")
             return self.expression(found.source)
         if any(loop not in self.order for loop in found.value.axes):
+            if found.source is not None:
+                return self.expression(found.source)  # computed for all rounds of a loop that stays: again in each
             raise DeclinedError(f"{node.id} belongs to iterations of another loop")
         return reordered(found.value, self.order)
 

@@ -17,6 +17,7 @@ LONG_LINE = 106
 LONG_MASK = 60
 _WORTH_A_NAME = 30
 _REDUCES = frozenset({"sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "max", "min"})
+_NAMED = (ast.Call, ast.BinOp, ast.Subscript, ast.Compare, ast.IfExp)
 _LAZY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Slice)
 Code = Callable[[ast.expr], str]
 
@@ -69,14 +70,19 @@ def _largest(node: ast.expr, room: int, code: Code) -> tuple[str, ast.expr] | No
     }
     pairs = {id(one.value) for one in _evaluated(node) if isinstance(one, ast.Attribute) and one.attr == "values"}
     for one in _evaluated(node):
-        if one is node or id(one) in pairs or not isinstance(one, ast.Call | ast.BinOp | ast.Subscript | ast.Compare):
+        if one is node or id(one) in pairs or not isinstance(one, _NAMED):
             continue
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in ("arange", "tensor"):
+        if (
+            isinstance(one, ast.Call)
+            and isinstance(one.func, ast.Attribute)
+            and one.func.attr in ("arange", "tensor", "empty")
+        ):
             continue
         length, twice = len(code(one)), counts[ast.dump(one)] > 1
         if _WORTH_A_NAME <= length <= room and (best is None or (twice, length) > best[:2]):
             best = twice, length, _name_of(one, id(one) in reduced), one
-    return best[2:] if best else None
+    choice = next((one for one in _evaluated(node) if one is not node and isinstance(one, ast.IfExp)), None)
+    return best[2:] if best else ("part", choice) if choice is not None else None
 
 
 def _name_of(part: ast.expr, reduced: bool) -> str:
@@ -90,12 +96,26 @@ def _name_of(part: ast.expr, reduced: bool) -> str:
 def _evaluated(node: ast.expr) -> Iterator[ast.expr]:
     """The expressions in it that are computed in any case."""
     yield node
+    if isinstance(node, ast.IfExp):
+        yield from _windows_of_a_convolution(node)
     if isinstance(node, _LAZY):
         return
     for child in ast.iter_child_nodes(node):
         inner = child.value if isinstance(child, ast.keyword) else child
         if isinstance(inner, ast.expr):
             yield from _evaluated(inner)
+
+
+def _windows_of_a_convolution(node: ast.IfExp) -> Iterator[ast.expr]:
+    """Of ``conv2d(x, w) if w.numel() else einsum(...)``: a view, refused only where the other arm refuses as well."""
+    test = node.test.func if isinstance(node.test, ast.Call) else None
+    called = node.orelse.args if isinstance(node.orelse, ast.Call) else []
+    if isinstance(test, ast.Attribute) and test.attr == "numel":
+        yield from (
+            one
+            for one in called
+            if any(isinstance(part, ast.Attribute) and part.attr == "unfold" for part in ast.walk(one))
+        )
 
 
 def _with(node: ast.expr, part: ast.expr, name: str) -> ast.expr:

@@ -68,6 +68,8 @@ def _keep(writer: Writer, name: str, whole: Value, readers: int) -> None:
         raise DeclinedError(f"{name} is read after the loop, and kept in every iteration")
     writer.context.temporaries |= {name}
     writer.context.known[name] = Temporary(whole)
+    if readers != 1:
+        writer.owned -= nodes.names_in(whole.node)
     as_it_is = any(isinstance(one.value, ast.Name) and one.value.id == name for one in writer.nest.statements)
     if readers > 1 or not (as_it_is or isinstance(whole.node, ast.Name)):
         writer.assign(name, whole.node)

@@ -7,17 +7,16 @@ from collections.abc import Callable
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.candidates import beating, function_of, is_endless, start_of, ties
-from gradwright.doctor.rewrite.loops.contest import behind
-from gradwright.doctor.rewrite.loops.expressions import fresh
+from gradwright.doctor.rewrite.loops.in_front import behind
 from gradwright.doctor.rewrite.loops.ir import Vector
 from gradwright.doctor.rewrite.loops.lowering import Lowering
+from gradwright.doctor.rewrite.loops.rises import best_of_row_so_far, first_of_equals, row_that_begins, scanned
 from gradwright.doctor.rewrite.loops.stores import chosen, guards_of, number_value, under_all
 from gradwright.doctor.rewrite.loops.value import Value, aligned
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
 EXTREMES = ("max", "min", "<", ">", "<=", ">=")
-_AFTER_FIRST = ast.Slice(nodes.constant(1), None, None)
 Start = Callable[[Lowering], Value]
 
 
@@ -37,8 +36,9 @@ def running_extreme(writer: Writer, vector: Vector, start: Start) -> Value:
     (along,) = vector.reduced
     if vector.statement.also:
         raise DeclinedError("with the best so far the loop keeps something else in every iteration")
-    # searchsorted looks along the last axis, so that loop comes last.
     order = (*(loop for loop in vector.axes if loop is not along), along)
+    if (row := row_that_begins(writer, vector, start)) is not None:
+        return best_of_row_so_far(writer, vector, row)
     value = writer.lowered(order, lambda low: _candidates(writer, low, vector, start(low)))
     low = writer.lowering(order)
     if along not in value.axes:
@@ -50,11 +50,11 @@ def running_extreme(writer: Writer, vector: Vector, start: Start) -> Value:
         value = value.with_node(nodes.method(value.node, "flip", at))
     which, function = ties(vector.statement), function_of(vector.statement)
     if which == "first" and _tracked(value, low):
-        value = _first_of_equals(writer, low, value, start(low), function)
+        value = first_of_equals(writer, value, function)
     elif which == "last" and _tracked(value, low):
         value = _last_of_equals(low, value, start(low), function)
     else:
-        value = value.with_node(_scanned(value.node, function, at))
+        value = value.with_node(scanned(value.node, function, at))
     _warn(writer, vector, _tracked(value, low))
     if which == "shared":
         value = _with_start(low, function, value, start(low))
@@ -81,39 +81,14 @@ def _tracked(value: Value, low: Lowering) -> bool:
     return low.context.tracked and value.floating and not value.number
 
 
-def _first_of_equals(writer: Writer, low: Lowering, value: Value, start: Value, function: str) -> Value:
-    """cummax gives the gradient to the last of equal ones; the loop keeps the first, so it is looked up."""
-    taken = writer.printer.words | writer.reads_so_far()
-    candidates = value.node
-    if not isinstance(candidates, ast.Name):
-        candidates = nodes.name(fresh("candidates", taken))
-        writer.assign(candidates.id, value.node)
-    best = nodes.name(fresh("highest" if function == "max" else "lowest", taken))
-    found = _scanned(candidates, function, nodes.constant(len(value.axes) - 1))
-    flat = len(value.axes) == 1
-    writer.assign(best.id, found if flat else nodes.method(found, "contiguous"))  # else searchsorted warns
-    rising = best if function == "max" else ast.UnaryOp(ast.USub(), best)
-    first = nodes.call(nodes.attribute(low.torch, "searchsorted"), rising, rising)
-    if not start.number:
-        # What begins as NaN stays NaN, and is found nowhere.
-        size = ast.Subscript(nodes.attribute(best, "shape"), nodes.constant(-1), ast.Load())
-        first = nodes.method(first, "clamp", max=ast.BinOp(size, ast.Sub(), nodes.constant(1)))
-    if flat:
-        return value.with_node(nodes.subscript(candidates, [first]))
-    return value.with_node(nodes.method(candidates, "gather", nodes.constant(-1), first))
-
-
 def _last_of_equals(low: Lowering, value: Value, start: Value, function: str) -> Value:
     """As cummax has it; the start stands in front, so that it loses to what is equal to it."""
     last = nodes.constant(len(value.axes) - 1)
     if is_endless(start, function):
-        return value.with_node(_scanned(value.node, function, last))
-    scanned = _scanned(behind(low, start, value, value.axes[:-1]), function, last)
-    return value.with_node(nodes.subscript(scanned, [*(nodes.whole() for _ in value.axes[:-1]), _AFTER_FIRST]))
-
-
-def _scanned(node: ast.expr, function: str, at: ast.expr) -> ast.expr:
-    return nodes.attribute(nodes.method(node, f"cum{function}", at), "values")
+        return value.with_node(scanned(value.node, function, last))
+    found = scanned(behind(low, start, value, value.axes[:-1]), function, last)
+    after_start = ast.Slice(nodes.constant(1))
+    return value.with_node(nodes.subscript(found, [*(nodes.whole() for _ in value.axes[:-1]), after_start]))
 
 
 def _warn(writer: Writer, vector: Vector, tracked: bool) -> None:

@@ -30,7 +30,8 @@ def write_scatter(writer: Writer, vector: Vector) -> None:
         raise DeclinedError(f"{name} is no tensor that was seen")
     low = writer.lowering(vector.axes)
     rank = len(live.tensor.shape)
-    indices = _indices(writer, vector)
+    axis, parts = _one_axis(name, statement.target.indices)
+    indices = _indices(writer, vector, parts)
     conditions = guards_of(writer, low, vector)
     covered = frozenset[Loop]().union(*(index.sure for index in indices))
     value = writer.lowered(
@@ -49,8 +50,14 @@ def write_scatter(writer: Writer, vector: Vector) -> None:
     if len(indices) == 1 and len(vector.axes) == 1 and indices[0].axes == vector.axes and from_data:
         index = picks(indices[0].node)
         given = _source(low, add, index, indices[0], base, live.tensor.dtype, cell, picks)
-        writer.write(writer.code(nodes.method(base, "index_add_", nodes.constant(0), index, given)))
+        if axis == cell == 1:
+            given = nodes.attribute(given, "T")
+        elif axis:
+            given = nodes.method(given, "movedim", nodes.constant(0), nodes.constant(axis))
+        writer.write(writer.code(nodes.method(base, "index_add_", nodes.constant(axis), index, given)))
         return
+    if axis:
+        raise DeclinedError(f"a column of {name} that a table names is added to by iterations of several loops")
     full = list(vector.axes)
     if conditions and any(one.axes and one.axes != vector.axes for one in indices):
         raise DeclinedError("an index over some of the loops only, under a condition")
@@ -70,11 +77,25 @@ def write_scatter(writer: Writer, vector: Vector) -> None:
     writer.write(writer.code(nodes.method(base, "index_put_", where, given, accumulate=ast.Constant(True))))
 
 
-def _indices(writer: Writer, vector: Vector) -> list[Value]:
+def _one_axis(name: str, parts: Sequence[ast.expr]) -> tuple[int, list[ast.expr]]:
+    """The axis that an index out of a table stands at, and the indices without the ``:`` around: ``dW[:, y[i]]``.
+
+    Raises: DeclinedError, for other slices.
+    """
+    found = [part for part in parts if not nodes.is_whole(part)]
+    axis = next((at for at, part in enumerate(parts) if not nodes.is_whole(part)), 0)
+    if any(isinstance(part, ast.Slice) for part in found) or (axis and len(found) > 1):
+        raise DeclinedError(f"{name} is added to at a slice beside an index out of a table")
+    if list(parts[axis : axis + len(found)]) != found:
+        raise DeclinedError(f"{name} is added to at a slice between indices out of a table")
+    return axis, found
+
+
+def _indices(writer: Writer, vector: Vector, parts: Sequence[ast.expr]) -> list[Value]:
     """Read whole where they were as long in the run and one of them surely is: others would raise."""
     for optimistic in (True, False):
         low = writer.lowering(vector.axes, optimistic=optimistic)
-        indices = [_index(low, part) for part in vector.statement.target.indices]
+        indices = [_index(low, part) for part in parts]
         sure = frozenset[Loop]().union(*(index.sure for index in indices))
         if not frozenset[Loop]().union(*(index.unsure for index in indices)) - sure:
             break

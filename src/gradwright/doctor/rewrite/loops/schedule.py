@@ -91,7 +91,9 @@ class _Scheduler:
     def steps(self, statements: Sequence[Statement], state: _State) -> list[Step]:
         found: list[Step] = []
         for component in components(statements, state.edges):
-            for step in self.component(component, state):
+            around = self._stays_with(component, found[-1], state) if found else None
+            kept = [self.kept(component, around.loop, state, around.why)] if around is not None else None
+            for step in kept or self.component(component, state):
                 last = found[-1] if found else None
                 if isinstance(last, Sequential) and isinstance(step, Sequential) and last.loop is step.loop:
                     # Two neighbours that keep the same loop share it again, as in the text.
@@ -99,6 +101,18 @@ class _Scheduler:
                 else:
                     found.append(step)
         return found
+
+    def _stays_with(self, statements: tuple[Statement, ...], before: Step, state: _State) -> Sequential | None:
+        """The loop that stays in which statements stay that read a name of one of its rounds."""
+        if not isinstance(before, Sequential):
+            return None
+        nest, effects = self.dependences.nest, self.dependences.effects
+        inside = _statements_of(before)
+        names = {one.base for each in inside for one in effects[each].updates if one.base in nest.temporaries}
+        read = {one.base for each in statements for one in effects[each].reads}
+        left = [state.left[one] for one in statements]
+        shared = all(loops and loops[0] is before.loop for loops in left)
+        return before if names & read and shared else None
 
     def component(self, statements: tuple[Statement, ...], state: _State) -> list[Step]:
         inside = tuple(edge for edge in state.edges if edge.source in statements and edge.sink in statements)
@@ -176,6 +190,12 @@ class _Scheduler:
             if loop in other.loops and not other.target.indices
         }
         return loop not in own and not any(moving & names_of(index) for index in target.indices)
+
+
+def _statements_of(step: Step) -> list[Statement]:
+    if isinstance(step, Vector):
+        return [step.statement]
+    return [statement for inner in step.body for statement in _statements_of(inner)]
 
 
 def _as_assignment(statement: Statement) -> Statement:

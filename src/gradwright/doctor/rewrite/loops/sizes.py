@@ -16,8 +16,8 @@ from gradwright.doctor.rewrite.loops.terms import (
     Shape,
     Term,
     asks_numel,
-    divided,
     position_known,
+    quotient,
     size_of,
     whole_size_of,
 )
@@ -154,10 +154,10 @@ class Sizes:
             return left.plus(right, -1)
         if isinstance(node.op, ast.Mult) and not (left.terms and right.terms):
             return left.times(right.constant) if not right.terms else right.times(left.constant)
-        if isinstance(node.op, ast.FloorDiv) and not right.terms and right.constant > 0:
-            return self._spell(divided(left, right.constant), node, here)
-        if isinstance(node.op, ast.FloorDiv | ast.Mult):
-            return self._spell(Term((((type(node.op).__name__, left, right), 1),)), node, here)
+        if isinstance(node.op, ast.FloorDiv):
+            return self._spell(quotient(left, right), node, here)
+        if isinstance(node.op, ast.Mult):
+            return self._spell(Term(((("Mult", left, right), 1),)), node, here)
         return None
 
     def _version(self, dotted: str, here: ast.stmt) -> Hashable:

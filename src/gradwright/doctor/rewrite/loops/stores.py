@@ -6,13 +6,15 @@ import ast
 from collections.abc import Sequence
 
 from gradwright.doctor.rewrite.loops import nodes
+from gradwright.doctor.rewrite.loops.becoming import become, become_again, same_form
 from gradwright.doctor.rewrite.loops.calls import first_wins
 from gradwright.doctor.rewrite.loops.ir import Vector
 from gradwright.doctor.rewrite.loops.layout import may_be_turned
 from gradwright.doctor.rewrite.loops.lowering import Lowering
+from gradwright.doctor.rewrite.loops.ownership import is_view
 from gradwright.doctor.rewrite.loops.stretches import IDENTITY, OPERATORS, Stretch, stretch_of
-from gradwright.doctor.rewrite.loops.targets import Made, dtype_root, used_between
-from gradwright.doctor.rewrite.loops.value import Value, fitted
+from gradwright.doctor.rewrite.loops.targets import Made, used_between
+from gradwright.doctor.rewrite.loops.value import Value, fitted, kind_of
 from gradwright.doctor.rewrite.loops.writing import Writer
 from gradwright.doctor.rewrite.source_text import DeclinedError
 
@@ -46,6 +48,8 @@ def write_map(writer: Writer, vector: Vector) -> None:
         fill = made.fill if made is not None and stretch.whole else None
         if fill == 0 and (part := in_triangle(low, vector, value)) is not None:
             return part
+        if fill is None and kind_of(stretch.dtype) == 1 and kind_of(value.dtype) > 1:
+            raise DeclinedError(f"{stretch.base} holds integers, some of which become numbers with fewer digits")
         old = number_value(fill) if fill is not None else _current(low, stretch)
         return chosen(low, conditions, value, old)
 
@@ -53,7 +57,18 @@ def write_map(writer: Writer, vector: Vector) -> None:
     if adds and statement.operator not in ("min", "max"):
         write_added(writer, stretch, value, statement.operator)
     else:
-        store(writer, stretch, value, made, keeps_old=guarded and (made is None or made.fill is None))
+        keeps_old = guarded and (made is None or made.fill is None)
+        store(writer, stretch, value, made, keeps_old=keeps_old or not _fills_rows(writer, stretch, statement.value))
+
+
+def _fills_rows(writer: Writer, stretch: Stretch, node: ast.expr) -> bool:
+    """Whether one iteration's value was as long as the row that it is written into, not one element for all of it."""
+    live, seen = writer.context.seen.live_ins.get(stretch.base), writer.context.seen.of(node)
+    if not stretch.cell or live is None or live.tensor is None or seen is None or seen.tensor is None:
+        return True
+    places = stretch.places or range(len(live.tensor.shape))
+    row = [size for place, size in zip(places, live.tensor.shape, strict=True) if place >= len(stretch.order)]
+    return sorted(row) == sorted(seen.tensor.shape)
 
 
 def guards_of(writer: Writer, low: Lowering, vector: Vector) -> list[tuple[Value, bool]]:
@@ -151,72 +166,25 @@ def store(writer: Writer, stretch: Stretch, value: Value, made: Made | None, *, 
         node = nodes.method(node, "contiguous")
     reads_itself = name in nodes.names_in(node)
     if stretch.whole and not stretch.flips and not reads_itself and not keeps_old:
-        fresh = made is not None and not made.number and _becomes(writer, stretch, value, made)
-        if fresh or (name in writer.rebound and _same_form(stretch, value)):
+        result = become(writer, stretch, value, made, node)
+        if result is not None:
             if made is not None and not used_between(writer.context.frame, made.statement, writer.at, name):
                 writer.dropped[name] = made
             writer.rebound.add(name)
             writer.stored.add(name)
-            alias = _is_view(node)
-            writer.assign(name, nodes.method(node, "clone") if alias else node)
+            writer.assign(name, result)
             return
-    if name in writer.rebound and stretch.whole and _same_form(stretch, value):
-        writer.assign(name, node)
+    if name in writer.rebound and stretch.whole and same_form(stretch, value):
+        writer.assign(name, become_again(writer, stretch, node))
         return
     target = f"{name}[...]" if stretch.whole else writer.code(stretch.node)
     writer.stored.add(name)
     if isinstance(stretch.node, ast.Call):
         writer.write(f"{target}[:] = {writer.code(node)}")
         return
-    if reads_itself and _is_view(node):
+    if reads_itself and is_view(node):
         node = nodes.method(node, "clone")
     writer.assign(target, node)
-
-
-def _becomes(writer: Writer, stretch: Stretch, value: Value, made: Made) -> bool:
-    """Whether the value has the buffer's shape and dtype by itself, as the text shows; and nobody changes it later."""
-    if not _same_form(stretch, value) or not made.like or name_changes_later(writer, stretch.base):
-        return False
-    if len(stretch.order) + stretch.cell > 1 and may_be_turned(_fits(value, stretch)):
-        return False  # the buffer is dense, and somebody may ask for a view that needs that
-    frame = writer.context.frame
-    root = dtype_root(frame, made.like, made.statement)
-    return any(dtype_root(frame, carrier, writer.at) == root for carrier in value.carriers)
-
-
-def _same_form(stretch: Stretch, value: Value) -> bool:
-    complete = value.axes == stretch.order and set(stretch.order) <= value.sure and value.cell == stretch.cell
-    return complete and value.dtype == stretch.dtype
-
-
-def name_changes_later(writer: Writer, name: str) -> bool:
-    """Whether something after the loop, or a statement of it, writes into the tensor in place."""
-    frame = writer.context.frame
-    last = (writer.at.end_lineno or 0, 0)
-    for node in ast.walk(frame.function or frame.tree):
-        if getattr(node, "lineno", 0) <= last[0]:
-            continue
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and nodes.root_name(node) == name:
-            return True
-        if isinstance(node, ast.AugAssign) and nodes.root_name(node.target) == name:
-            return True
-        method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-        if method is not None and method.attr.endswith("_") and nodes.root_name(method.value) == name:
-            return True
-    return False
-
-
-def _is_view(node: ast.expr) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr in ("values", "indices") and isinstance(node.value, ast.Call):
-        return False  # one of a pair that torch has just made
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Call):
-        return False  # what a tensor of indices picks
-    views = {"unfold", "diagonal", "transpose", "permute", "detach", "expand", "unsqueeze", "flatten", "expand_as"}
-    if isinstance(node, ast.Name | ast.Subscript | ast.Attribute):
-        return True
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in views:
-        return _is_view(node.func.value)
-    return False
 
 
 def write_added(writer: Writer, stretch: Stretch, value: Value, operator: str) -> None:
@@ -232,7 +200,7 @@ def write_added(writer: Writer, stretch: Stretch, value: Value, operator: str) -
         writer.assign(name, ast.BinOp(nodes.name(name), OPERATORS[operator](), node))
         return
     writer.stored.add(name)
-    if name in nodes.names_in(node) and _is_view(node):
+    if name in nodes.names_in(node) and is_view(node):
         node = nodes.method(node, "clone")
     if isinstance(stretch.node, ast.Call):
         verb = {"+": "add_", "-": "sub_", "*": "mul_", "/": "div_"}[operator]

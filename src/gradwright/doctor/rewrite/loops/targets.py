@@ -12,6 +12,7 @@ from gradwright.doctor.rewrite.loops.sizes import FILLED, LIKE, SIZED
 from gradwright.ground.syntax import dotted, end_position, position
 
 _ZEROS = {"zeros_like": 0, "zeros": 0, "new_zeros": 0, "ones_like": 1, "ones": 1, "new_ones": 1}
+_DRAWN = ("rand", "randn", "rand_like", "randn_like")  # whoever drops them shifts the random numbers after them
 _ABOUT = ("shape", "size", "dtype", "device", "numel", "ndim", "dim")
 
 
@@ -60,7 +61,7 @@ def find_made(frame: Frame, loop: ast.stmt, name: str) -> Made | None:
         return Made(name, statement, makes_dict=True)
     if (repeated := _repeated(value)) is not None:
         fill, times = repeated
-        steady = all(_same_until(frame, statement, loop, one) for one in nodes.names_in(times))
+        steady = all(same_until(frame, statement, loop, one) for one in nodes.names_in(times))
         return Made(name, statement, fill, times=times) if steady else None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         return _buffer(frame, statement, loop, name, value, value.func)
@@ -151,7 +152,7 @@ def _buffer(
     kind = func.attr
     if kind in ("tensor", "scalar_tensor") and call.args and nodes.number(call.args[0]) is not None:
         return Made(name, statement)
-    if kind not in LIKE | SIZED | FILLED | {"clone"}:
+    if kind not in LIKE | SIZED | FILLED | {"clone"} or kind in _DRAWN:
         return None
     fill: int | float | None = _ZEROS.get(kind)
     if kind in FILLED | {"full_like"} and len(call.args) == 2:
@@ -163,7 +164,7 @@ def _buffer(
         like = dotted(func.value)
     if call.keywords:
         like = _dtype_taken(call)
-    if like and not _same_until(frame, statement, loop, like):
+    if like and not same_until(frame, statement, loop, like):
         like = ""
     return Made(name, statement, fill, like, empty=kind.startswith(("empty", "new_empty")))
 
@@ -179,7 +180,7 @@ def _dtype_taken(call: ast.Call) -> str:
     return taken["dtype"] if right else ""
 
 
-def _same_until(frame: Frame, statement: ast.stmt, loop: ast.stmt, name: str) -> bool:
+def same_until(frame: Frame, statement: ast.stmt, loop: ast.stmt, name: str) -> bool:
     """Whether nobody binds ``name`` between the statement and the end of the loop."""
     last = end_position(loop)
     return not any(

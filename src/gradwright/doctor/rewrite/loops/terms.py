@@ -42,6 +42,11 @@ def divided(term: Term, by: int) -> Term:
     return out.plus(Term(((("FloorDiv", rest, Term((), by)), 1),)))
 
 
+def quotient(term: Term, by: Term) -> Term:
+    """``term // by`` for any size: what it is called where that is no number."""
+    return divided(term, by.constant) if not by.terms and by.constant > 0 else Term(((("FloorDiv", term, by), 1),))
+
+
 @dataclass(frozen=True)
 class Shape:
     """``dims`` where each was given, else the axes of the tensor ``root``."""

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.appending import write_append
+from gradwright.doctor.rewrite.loops.carrying import carried
+from gradwright.doctor.rewrite.loops.chains import next_step
 from gradwright.doctor.rewrite.loops.extremum import write_extremum
 from gradwright.doctor.rewrite.loops.ir import Sequential, Step, Vector
 from gradwright.doctor.rewrite.loops.keeping import as_python
@@ -23,7 +25,9 @@ from gradwright.doctor.rewrite.source_text import DeclinedError
 
 
 def write_steps(writer: Writer, steps: Sequence[Step]) -> None:
-    for step in steps:
+    left = list(steps)
+    while left:
+        step, left = next_step(writer, left)
         if isinstance(step, Sequential):
             _write_sequential(writer, step)
         else:
@@ -40,12 +44,16 @@ def _write_sequential(writer: Writer, step: Sequential) -> None:
     low = writer.lowering(())
     head = nodes.call(nodes.name("range"), *(low.expression(bound).node for bound in bounds))
     line = getattr(loop.node, "lineno", 0)
+    rows = carried(writer, step)
+    writer.context.known.update(rows)
     writer.comments_before(line, line)
     writer.write(f"for {loop.variable} in {writer.code(head)}:")
     lowest = nodes.integer(loop.start if loop.step > 0 else loop.stop)
     at_least = -(10**9) if lowest is None else lowest + (loop.step < 0)
     with writer.inside(loop, at_least):
         write_steps(writer, step.body)
+    writer.context.known.update(rows)
+    writer.held -= rows.keys()
 
 
 def write_vector(writer: Writer, vector: Vector) -> None:

@@ -27,7 +27,9 @@ class Writer:
 
     ``rebound``: buffers that are now the result itself, ``dropped``: statements above the loop that nobody needs any
     more. ``comments``: the loop's own, by line; True where one stands behind code. ``lengths``: names for those that
-    are the shorter of several. ``lists``: those of Python's numbers, with all their digits.
+    are the shorter of several. ``owned``: names of what lines have just made, which is read only once. ``remembered``:
+    names of the body that have a line. ``held``: those that a kept loop hands from one round to the next. ``lists``:
+    those of Python's numbers, with all their digits.
     """
 
     context: Context
@@ -43,6 +45,9 @@ class Writer:
     lists: dict[str, Value] = field(default_factory=dict)
     unsafe: list[str] = field(default_factory=list)
     lengths: dict[str, ast.expr] = field(default_factory=dict)
+    owned: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
+    remembered: set[str] = field(default_factory=set)
     depth: int = 0
     _made: dict[str, Made | None] = field(default_factory=dict)
     _waiting: str = ""
@@ -73,6 +78,16 @@ class Writer:
         """What the lines call a length comes before them."""
         used = self.reads_so_far()
         self.lines[:0] = [f"{name} = {self.code(node)}" for name, node in self.lengths.items() if name in used]
+
+    def drop_unread(self) -> None:
+        """Names of the body that were computed for all rounds, and that nobody reads that way."""
+        for number in reversed(range(len(self.lines))):
+            name, sign, _ = self.lines[number].partition(" = ")
+            if not sign or name not in self.remembered - self.nest.live_outs:
+                continue
+            others = [*self.lines[:number], *self.lines[number + 1 :]]
+            if not any(re.search(rf"\b{name}\b", line.split("  # ")[0]) for line in others):
+                del self.lines[number]
 
     def code(self, node: ast.expr) -> str:
         return self.printer.code(node)
@@ -111,10 +126,14 @@ class Writer:
         fixed, known, lists = context.fixed, dict(context.known), dict(context.lists)
         context.fixed = {**fixed, loop.variable: low}
         context.known = {name: _in_one_round(one, loop) for name, one in known.items()}
+        entered = dict(context.known)
         before, self.depth = len(self.lines), self.depth + 1
         yield
         if len(self.lines) == before:
             raise DeclinedError("a loop of which nothing is left")
+        set_inside = {name for name, one in context.known.items() if entered.get(name) is not one}
+        set_inside |= entered.keys() - context.known.keys()
+        known = {name: one for name, one in known.items() if name not in set_inside}  # the others' values are stale
         context.fixed, context.known, context.lists = fixed, known, lists
         self.depth -= 1
 
@@ -153,6 +172,9 @@ class Writer:
 
     def remember(self, name: str, value: Value, source: ast.expr | None) -> None:
         """A temporary: written as a line of its own, unless it only renames something."""
+        if name in self.held:
+            self._hand_on(name, value)
+            return
         if self._is_plain(value.node) and not nodes.names_in(value.node) & self.context.written:
             self.context.known[name] = Temporary(value, source)
             return
@@ -163,8 +185,16 @@ class Writer:
         if self._is_plain(node):
             node = nodes.method(node, "clone")
         self.assign(name, node)
+        self.remembered.add(name)
         fresh = source if source is not None and not nodes.names_in(source) & (self.context.written | {name}) else None
         self.context.known[name] = Temporary(replace(value, node=nodes.name(name)), fresh)
+
+    def _hand_on(self, name: str, value: Value) -> None:
+        held = self.context.known[name].value
+        if (value.axes, value.cell, value.dtype) != (held.axes, held.cell, held.dtype):
+            raise DeclinedError(f"{name} is not of one shape in all rounds")
+        self.assign(name, value.node)
+        self.context.known[name] = Temporary(held)
 
     def _is_plain(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Name):

@@ -45,6 +45,7 @@ class Formula:
 @dataclass
 class _Reading:
     origins: Origins
+    slices: bool = False
     inputs: dict[str, tuple[str, ast.expr]] = field(default_factory=dict)
     steps: list[ast.expr] = field(default_factory=list)
 
@@ -91,7 +92,7 @@ class _Reading:
             wanted = names[-1]
         elif isinstance(node, ast.Call) and all(map(self._is_pure, ast.walk(node))):
             wanted = called(node, self.origins) or dotted_names(node.func)[-1]
-        elif isinstance(node, ast.Subscript) and dotted_names(node.value) and integer(node.slice) is not None:
+        elif isinstance(node, ast.Subscript) and dotted_names(node.value) and self._is_index(node.slice):
             wanted = dotted_names(node.value)[-1]
         else:
             raise _NoFormulaError
@@ -101,6 +102,12 @@ class _Reading:
             name = next(one for one in (wanted, *(f"{wanted}_{turn}" for turn in range(1, 99))) if one not in others)
             self.inputs[key] = name, node
         return ast.Name(self.inputs[key][0], ast.Load())
+
+    def _is_index(self, node: ast.expr) -> bool:
+        if not self.slices:
+            return integer(node) is not None
+        lengths = {id(one) for one in ast.walk(node) if isinstance(one, ast.Call) and dotted_names(one.func) == ["len"]}
+        return all(id(one) in lengths or self._is_pure(one) for one in ast.walk(node))
 
     def _is_pure(self, node: ast.AST) -> bool:
         """Whether it may be evaluated once instead of twice."""
@@ -118,15 +125,18 @@ class _NoFormulaError(Exception):
     """A part is of no kind that a formula knows."""
 
 
-def read_formula(node: ast.expr, origins: Origins) -> Formula | None:
-    """The longest formula that the expression is; None if it is none, or a short one."""
+def read_formula(node: ast.expr, origins: Origins, least: int = LONG, *, slices: bool = False) -> Formula | None:
+    """The longest formula that the expression is; None if it is none, or one of fewer than ``least`` operations.
+
+    ``slices``: whether ``x[1:]`` may be an input, as ``x[1]`` may.
+    """
     if not isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call):
         return None
-    reading = _Reading(origins)
+    reading = _Reading(origins, slices)
     try:
         read = reading.of(node)
     except _NoFormulaError:
         return None
-    if len(reading.steps) < LONG or reading.steps[0] is not node:
+    if len(reading.steps) < least or reading.steps[0] is not node:
         return None
     return Formula(ast.unparse(ast.fix_missing_locations(read)), tuple(reading.inputs.values()), tuple(reading.steps))
