@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gradwright.doctor.rewrite.fusing.evaluating import value_of
 from gradwright.doctor.source.expressions.formulas import Formula
 
 if TYPE_CHECKING:
@@ -62,16 +63,13 @@ def recognised(formula: Formula) -> Match | None:
 
     A second derivative is compared where the function has one: at none of the points where its pieces meet.
     """
-    try:
-        code = compile(formula.text, "formula", "eval", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return None
+    tree = ast.parse(formula.text, mode="eval").body
     names = [name for name, _ in formula.inputs]
     for known in KNOWN:
         if known.tensors != len(names) or len(formula.steps) < SHORTEST:
             continue
         for number in _numbers(formula, known):
-            if _same(lambda *tensors: eval(code, _words(), dict(zip(names, tensors, strict=True))), known, number):
+            if _same(lambda *tensors: value_of(tree, dict(zip(names, tensors, strict=True))), known, number):
                 return Match(known, number)
     return None
 
@@ -83,13 +81,6 @@ def _numbers(formula: Formula, known: Known) -> Iterator[float]:
         found = (node.value for node in ast.walk(ast.parse(formula.text)) if isinstance(node, ast.Constant))
         positive = (float(number) for number in found if isinstance(number, int | float) and number > 0)
         yield from dict.fromkeys(number for number in positive if number != known.usual)
-
-
-def _words() -> dict[str, Any]:
-    """What the words of a formula mean for tensors."""
-    import torch
-
-    return {"__builtins__": {}, "silu": torch.nn.functional.silu, **vars(torch)}
 
 
 def _same(formula: Function, known: Known, number: float) -> bool:
