@@ -1,3 +1,4 @@
+from gradwright import losses as losses
 from gradwright import penalties as penalties
 from gradwright.checking.check import check as check
 from gradwright.checking.losses import check_loss as check_loss

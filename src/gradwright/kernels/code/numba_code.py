@@ -62,12 +62,15 @@ class Body(NamedTuple):
     imports: set[tuple[str, str]]
 
 
-def body(program: Program, precision: Precision, names: Mapping[str, str], invariant: Collection[str] = ()) -> Body:
+def body(
+    program: Program, precision: Precision, names: Mapping[str, str], invariant: Collection[str] = (), mark: str = ""
+) -> Body:
     """The code that computes the outputs of ``program``, each distinct expression once (after ``strength_reduction``).
 
     ``names``: for each input the local variable that holds its value: a number of that precision, or a bool for a
     condition. The code's own names are ``t0, t1, ...`` and ``c0, c1, ...``; no input's may look like these.
-    ``invariant``: the inputs (of the program's names) that are the same for all elements.
+    ``invariant``: the inputs (of the program's names) that are the same for all elements. ``mark``: goes into the
+    code's own names (``t_a0``), where several bodies stand in one kernel.
     Cost: linear in the number of distinct expressions. Calls no Numba.
 
     >>> from gradwright.kernels.formula.expression import call, number
@@ -77,7 +80,7 @@ def body(program: Program, precision: Precision, names: Mapping[str, str], invar
     >>> made.before, made.lines, made.results, made.constants
     (['t1 = x1 * c0'], ['t0 = exp(x0)', 't2 = t0 * t1'], ['t2'], {'c0': 2.0})
     """
-    writer = _Writer(precision, names, invariant)
+    writer = _Writer(precision, names, invariant, mark)
     for node in in_order(outputs := reduced(program.outputs)):
         writer.write(node)
     results = [writer.names[output.key] for output in outputs]
@@ -85,10 +88,13 @@ def body(program: Program, precision: Precision, names: Mapping[str, str], invar
 
 
 class _Writer:
-    def __init__(self, precision: Precision, inputs: Mapping[str, str], invariant: Collection[str]) -> None:
+    def __init__(
+        self, precision: Precision, inputs: Mapping[str, str], invariant: Collection[str], mark: str = ""
+    ) -> None:
         self.precision = precision
         self.inputs = inputs
         self.invariant = invariant
+        self.mark = mark
         self.before: list[str] = []
         self.lines: list[str] = []
         self.constants: dict[str, float] = {}
@@ -102,7 +108,7 @@ class _Writer:
             if node.name not in self.invariant:
                 self.varying.add(node.key)
         elif node.operation == "constant":
-            self.names[node.key] = f"c{len(self.constants)}"
+            self.names[node.key] = f"c{self.mark}{len(self.constants)}"
             self.constants[self.names[node.key]] = (
                 ctypes.c_float(node.value).value if self.precision == "f32" else node.value
             )
@@ -113,7 +119,7 @@ class _Writer:
         varies = any(argument.key in self.varying for argument in node.arguments)
         if varies:
             self.varying.add(node.key)
-        name = self.names[node.key] = f"t{len(self.before) + len(self.lines)}"
+        name = self.names[node.key] = f"t{self.mark}{len(self.before) + len(self.lines)}"
         template = _TEMPLATES.get(node.operation)
         if template is None:
             template = f"{node.operation}({', '.join('{}' for _ in node.arguments)})"

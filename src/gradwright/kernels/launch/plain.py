@@ -30,7 +30,7 @@ class PlainLaunch:
     def run(self, operands: Sequence[Operand], results: Sequence[Result]) -> tuple[Tensor, ...]:
         full = full_shape(operands)
         device = _device(operands)
-        with torch.no_grad(), _without_autocast(device):
+        with torch.no_grad(), without_autocast(device):
             wide = [
                 operand.to(self.precision)
                 if isinstance(operand, Tensor) and name not in self.program.conditions
@@ -44,7 +44,7 @@ class PlainLaunch:
             )
 
 
-def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """In which operations keep their operands' dtypes."""
     known = torch.amp.is_autocast_available(device.type)
     return torch.autocast(device.type, enabled=False) if known else nullcontext()

@@ -161,8 +161,38 @@ def _add_in_any_order(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Val
     return builder.fadd(a, b, flags=("reassoc", "nsz"))
 
 
+def _in_order(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The integer of the same width that orders as reals do; a NaN with no sign is above infinity."""
+    return _turned(Lane(builder, value).bits()).value
+
+
+def _from_order(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    return _turned(Lane(builder, value)).real().value
+
+
+def _turned(bits: Lane) -> Lane:
+    """The bits below the sign, turned round where it is set."""
+    width = 32 if bits.type == I32 else 64
+    below_the_sign: int = 2 ** (width - 1) - 1
+    return bits ^ ((bits >> (width - 1)) & below_the_sign)
+
+
 def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     return multiply_add(*[Lane(builder, value) for value in (a, b, c)]).value
+
+
+def _typed_in_order(arguments: Sequence[types.Type]) -> Signature | None:
+    real = arguments[0]
+    if real not in (types.float32, types.float64):
+        return None
+    return (types.int32 if real == types.float32 else types.int64)(real)
+
+
+def _typed_from_order(arguments: Sequence[types.Type]) -> Signature | None:
+    integer = arguments[0]
+    if integer not in (types.int32, types.int64):
+        return None
+    return (types.float32 if integer == types.int32 else types.float64)(integer)
 
 
 def _of_words(result: types.Type, count: int) -> Typed:
@@ -180,6 +210,8 @@ def _table() -> dict[str, Any]:
         "select": instruction("select", 3, _typed_select, lambda builder, *values: builder.select(*values)),
         "add_in_any_order": instruction("add_in_any_order", 2, reals, _add_in_any_order),
         "fma": instruction("fma", 3, reals, _fma),
+        "in_order": instruction("in_order", 1, _typed_in_order, _in_order),
+        "from_order": instruction("from_order", 1, _typed_from_order, _from_order),
     }
     table |= {f"load_{kind}_as_{real}": _load(kind, real) for kind in LOADED for real in _REALS}
     table |= {f"store_{kind}_{slot}": _store(kind, slot) for kind in RESULTS for slot in range(SLOTS)}

@@ -1,0 +1,1 @@
+"""Losses of logits, for one class of many, or yes or no."""

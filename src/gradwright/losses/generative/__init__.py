@@ -1,0 +1,1 @@
+"""Losses of critics and generators."""

@@ -1,0 +1,1 @@
+"""Losses of a real prediction and a real target, element by element."""

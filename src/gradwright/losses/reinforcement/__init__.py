@@ -1,0 +1,1 @@
+"""Losses of policies: what is weighed are log-probabilities of actions."""

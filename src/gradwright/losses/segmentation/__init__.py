@@ -1,0 +1,1 @@
+"""Losses of how much a predicted region and the true one overlap. ``overlap`` has the sums that they are made of."""
