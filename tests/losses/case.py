@@ -13,8 +13,8 @@ from torch import Tensor
 class Case:
     """``loss``: of the tensors that ``draw`` makes (a generator, a dtype), the first ``wanted`` of which get gradients;
     all options are bound. ``unfused``: the same by plain torch, in float64, as somebody else has it (not our own
-    ``reference``, where another's is at hand). ``rows``: of ``loss``, called with ``mask``: how many numbers the
-    unreduced loss has; None, where it takes no mask."""
+    ``reference``, where another's is at hand). ``on_kernels``: all laws are tried on kernels, each of which is compiled
+    first; of the others, value and gradients in float32."""
 
     name: str
     loss: Callable[..., Tensor]
@@ -22,6 +22,7 @@ class Case:
     draw: Callable[[torch.Generator, torch.dtype], tuple[Tensor, ...]]
     wanted: int = 1
     tolerance: float = 4e-6
+    on_kernels: bool = False
 
     def __str__(self) -> str:
         return self.name

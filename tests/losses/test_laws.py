@@ -1,5 +1,8 @@
 """What holds for every loss, and every way to call it: one row of the table, all laws."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
 import pytest
 import torch
 from tests.losses.case import Case
@@ -7,8 +10,21 @@ from tests.losses.table import CASES
 from torch import Tensor
 
 import gradwright as gw
+from gradwright.kernels.machine.compiling import without_machine_code
 
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def kernels_where_they_are_meant(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A law on kernels compiles some for each case: a second for each. Most run without, as on other devices."""
+    case: Case = request.node.callspec.params["case"]
+    with nullcontext() if case.on_kernels or request.node.get_closest_marker("kernels") else _without():
+        yield
+
+
+def _without() -> AbstractContextManager[None]:
+    return without_machine_code("a test is sooner done by plain torch")
 
 
 def _inputs(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> list[Tensor]:
@@ -37,6 +53,7 @@ def _assert_near(found: list[Tensor], known: list[Tensor], tolerance: float) -> 
         torch.testing.assert_close(one.double(), other.double(), rtol=tolerance, atol=tolerance * scale)
 
 
+@pytest.mark.kernels
 @EVERY
 def test_value_and_gradients_are_those_of_the_unfused_loss_in_float64(case: Case) -> None:
     inputs = _inputs(case)

@@ -27,6 +27,7 @@ from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.boundaries import undefined_gradients
 from gradwright.doctor.probe.callables import probe_callable
 from gradwright.doctor.probe.expressions import expressions_of_callable
+from gradwright.doctor.probe.losses import losses_of_callable
 from gradwright.doctor.probe.numpy_detours import numpy_of_callable
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
@@ -103,6 +104,8 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
         journal.add(*numpy_of_callable(subject, fn, given))
         journal.add(*undefined_gradients(subject, fn, given, input_names(fn, len(given)), Limits()))
         called = _as_called(fn, given)
+        if called:
+            journal.add(*losses_of_callable(subject, called.function, called.args))
         patients.callables = {subject.id: called} if called else {}
     judge_journal(journal, options)
     treat(journal, patients, options.fix_seconds)

@@ -18,19 +18,19 @@ from gradwright.doctor import rules
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import Finding, NotExamined, Source
+from gradwright.doctor.session.model import Finding, NotExamined, Source, Subject
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile, read
 from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
 from gradwright.doctor.source.suppressions import Suppressions
-from gradwright.doctor.treatment import Patients, treat
+from gradwright.doctor.treatment import Called, Patients, treat
 
 if TYPE_CHECKING:
     from gradwright.doctor.observe.watch import Watch
-    from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.observed import FunctionUse, LossUse
 
-Trial = tuple[str, Callable[[], Iterator[Fact | NotExamined]]]
+Trial = tuple[str, Callable[[], Iterator[Subject | Fact | NotExamined]]]
 
 
 def examine(
@@ -54,6 +54,7 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
     from gradwright.doctor.probe.attempts import Limits, can_try_apart
     from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
+    from gradwright.doctor.probe.losses import probe_loss
     from gradwright.doctor.probe.page_faults import probe_page_faults
 
     if not can_try_apart():
@@ -71,8 +72,15 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
 
     plain = [use for use in loops if use.entries and not use.site.in_function_class]
     journal.add(*(use.subject for use in plain))
+
+    def trial_of_loss(use: LossUse) -> Trial:
+        return use.subject.name, lambda: probe_loss(use, Limits())
+
     page_faults: Trial = ("what page faults cost", lambda: probe_page_faults(watch.faults.facts()))
-    _try_all([*map(trial_of_function, functions), *map(trial_of_loop, plain), page_faults], journal, seconds)
+    written_out = map(trial_of_loss, watch.losses.uses.values())
+    _try_all(
+        [*map(trial_of_function, functions), *map(trial_of_loop, plain), *written_out, page_faults], journal, seconds
+    )
 
 
 def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
@@ -102,7 +110,8 @@ def patients_of(watch: Watch, loops: Sequence[LoopUse]) -> Patients:
         return [(kept.args, kept.wanted) for kept in watch.store.of(subject)]
 
     functions = {use.subject.id: use for use in watch.functions.uses.values()}
-    return Patients(functions, specimens, [use for use in loops if use.entries])
+    written_out = {use.subject.id: Called(use.function, use.args) for use in watch.losses.uses.values()}
+    return Patients(functions, specimens, [use for use in loops if use.entries], written_out)
 
 
 def source_of(file: SourceFile) -> Source:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from torch import Tensor
@@ -47,3 +48,13 @@ class FunctionUse:
     returns: tuple[Location, ...] = ()
     # The node of a call whose specimen was kept, so that its real cotangents can join it.
     awaiting: weakref.WeakKeyDictionary[Any, Kept] = field(default_factory=weakref.WeakKeyDictionary)
+
+
+@dataclass
+class LossUse:
+    """A function of the user's that returned a loss, and what it was called with (a method, with its object)."""
+
+    subject: Subject
+    function: FunctionType
+    names: tuple[str, ...]
+    args: tuple[Any, ...]

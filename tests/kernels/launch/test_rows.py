@@ -122,6 +122,50 @@ def test_no_result_depends_on_the_number_of_threads() -> None:
         assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
 
 
+SLOPE = row_program(
+    {"z": "element", "y": "row"},
+    {"m": "max: z", "s": "sum: exp(z - m)", "mean": "sum: exp(z - m) / s * z"},
+    [("element", "exp(z - m) / s * (z - mean) - where(k == y, 0.5 + z, 0)"), ("row", "mean")],
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "order", "walk"),
+    [
+        ((40, 70), (0, 1), "along"),
+        ((300, 7), (0, 1), "across"),  # packed
+        ((2, 7, 300), (0, 1, 2), "across"),  # held in scratch
+        ((2, 40, 300), (0, 1, 2), "across"),  # held in the result
+        ((40, 300, 2), (2, 0, 1), "across"),  # packed, of forty classes
+        ((2, 200, 9), (2, 1, 0), "across"),  # apart, and too long to be packed
+    ],
+)
+def test_what_is_computed_once_and_what_is_set_apart_for_one_class_is_right(shape, order, walk, dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = (torch.randn(shape, generator=generator) * 3).to(dtype).permute(order)
+    y = torch.randint(-2, z.shape[1] + 2, (z.shape[0], *z.shape[2:]), generator=generator).float()
+    y[0] = 0.5  # no class
+    launch = row_launch_of(SLOPE, [z, y], 1, [dtype, torch.float32])
+    assert isinstance(launch, CompiledRows) and launch.loops.walk == walk
+    wide = (torch.float64, torch.float64)
+    known = PlainRows(SLOPE, 1, wide, torch.float64, "").run([z, y])
+    for found, true in zip(launch.run([z, y]), known, strict=True):
+        tolerance = max(2e-6, 2 * torch.finfo(found.dtype).eps)
+        torch.testing.assert_close(found.double(), true, rtol=tolerance, atol=tolerance * true.abs().max().item())
+
+
+def test_an_exponential_that_two_passes_need_is_computed_once() -> None:
+    def count(z: Tensor) -> int:
+        launch = row_launch_of(SLOPE, [z, torch.zeros(z.shape[0])], 1, [z.dtype, torch.float32])
+        assert isinstance(launch, CompiledRows)
+        return launch.source().count("= exp_below_zero(")
+
+    assert count(torch.ones(50, 9)) == 1  # in the scratch buffer of a run
+    assert count(torch.ones(50, 40)) == 2  # in the result; and once more for the one class that is set apart
+    assert count(torch.ones(50, 40).bfloat16()) == 4  # no room for a float32
+
+
 def test_a_formula_that_names_what_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no q"):
         row_program({"z": "element"}, {}, [("element", "z * q")])

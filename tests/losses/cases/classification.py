@@ -14,10 +14,10 @@ _SOFT = drawn(normal(9, 40), lambda g, d: uniform(9, 40)(g, d).softmax(1))
 _WEIGHED = drawn(normal(2, 4, 5, 6), classes(4, 2, 5, 6), uniform(4))
 
 CASES = [
-    Case("cross entropy, many classes", losses.cross_entropy, F.cross_entropy, _LONG),
+    Case("cross entropy, many classes", losses.cross_entropy, F.cross_entropy, _LONG, on_kernels=True),
     Case("cross entropy, few classes", losses.cross_entropy, F.cross_entropy, _FEW),
     Case("cross entropy, image, none", partial(losses.cross_entropy, reduction="none"),
-         partial(F.cross_entropy, reduction="none"), _IMAGE),
+         partial(F.cross_entropy, reduction="none"), _IMAGE, on_kernels=True),
     Case("cross entropy, weighted, smoothed, ignored",
          lambda z, y, w: losses.cross_entropy(z, y, w, ignore_index=2, label_smoothing=0.1),
          lambda z, y, w: F.cross_entropy(z, y, w.to(z.dtype), ignore_index=2, label_smoothing=0.1), _WEIGHED),

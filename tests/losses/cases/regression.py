@@ -10,7 +10,7 @@ from gradwright import losses
 _PAIR = drawn(normal(6, 7), normal(6, 7))
 
 CASES = [
-    Case("huber", losses.huber_loss, F.huber_loss, _PAIR),
+    Case("huber", losses.huber_loss, F.huber_loss, _PAIR, on_kernels=True),
     Case(
         "huber, delta, sum",
         partial(losses.huber_loss, delta=0.3, reduction="sum"),
@@ -22,6 +22,7 @@ CASES = [
         lambda x, y, w: losses.huber_loss(x, y, "none", weight=w),
         lambda x, y, w: F.huber_loss(x, y, "none") * w,
         drawn(normal(6, 7), normal(6, 7), uniform(7)),
+        on_kernels=True,
     ),
     Case(
         "huber, masked",

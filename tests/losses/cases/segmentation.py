@@ -25,11 +25,11 @@ _LABELS = drawn(normal(2, 3, 5, 6), yes_or_no(2, 3, 5, 6))
 _CLASSES = drawn(normal(2, 4, 5, 6), classes(4, 2, 5, 6))
 
 CASES = [
-    Case("dice, binary", losses.dice_loss, lambda z, t: _dice(z.sigmoid(), t), _BINARY),
+    Case("dice, binary", losses.dice_loss, lambda z, t: _dice(z.sigmoid(), t), _BINARY, on_kernels=True),
     Case("dice, multilabel, smooth", partial(losses.dice_loss, mode="multilabel", smooth=1.0),
          lambda z, t: _dice(z.sigmoid(), t, 1.0), _LABELS),
     Case("dice, multiclass", partial(losses.dice_loss, mode="multiclass"),
-         lambda z, y: _dice(z.softmax(1), _one_hot(y, z)), _CLASSES),
+         lambda z, y: _dice(z.softmax(1), _one_hot(y, z)), _CLASSES, on_kernels=True),
     Case("dice, masked", lambda z, y: losses.dice_loss(z, y, "multiclass", mask=y != 1),
          lambda z, y: _dice(z.softmax(1) * (y != 1)[:, None], _one_hot(y, z) * (y != 1)[:, None]), _CLASSES),
     Case("dice of probabilities", lambda z, t: losses.dice_loss(z.sigmoid(), t, "multilabel", from_logits=False),

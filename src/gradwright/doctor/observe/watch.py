@@ -18,6 +18,7 @@ from gradwright.doctor.observe.faults import FaultWatch
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
 from gradwright.doctor.observe.hand_updates import HandUpdateWatch
+from gradwright.doctor.observe.losses import LossWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
 from gradwright.doctor.session.facts import Fact
@@ -49,6 +50,7 @@ class Watch:
         self._faulty = False
         self._more: list[Callable[[], list[Fact]]] = []
         self.faults = FaultWatch()
+        self.losses = LossWatch()
         self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
         self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault, self.faults.ours)
         self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)
@@ -65,6 +67,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.losses.stop()
         self.optimizers.remove()
         self.gradients.remove()
         self.functions.remove()
@@ -94,6 +97,7 @@ class Watch:
         self._journal.add(subject)
 
     def _before_backward(self, site: Subject, root: Tensor | None) -> None:
+        self.losses.before_backward()
         self.faults.arrived(site)
         self.optimizers.before_backward(site)
         self.by_hand.before_backward(site, root)
@@ -103,6 +107,7 @@ class Watch:
         self.faults.ended(site)
         self.by_hand.after_backward(site)
         self.faults.left(site)
+        self.losses.after_backward()
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""

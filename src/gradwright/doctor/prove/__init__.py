@@ -49,7 +49,7 @@ __all__ = ["Expect", "Proved", "prove", "prove_function", "prove_plain", "prove_
 MUTANTS_OF_A_RESCALING = 24
 MOST_SPECIMENS = 8
 
-Expect = Literal["same", "kept", "right", "finite"]
+Expect = Literal["same", "kept", "right", "finite", "sound"]
 Specimen = tuple[tuple[object, ...], tuple[bool, ...]]
 
 
@@ -70,7 +70,8 @@ def prove(
     proof; ``seconds``: how long the changed phase of the original took on the largest of the specimens, if known.
     ``expect``: "same": outputs and gradients as the original's, faster or in less memory; "kept": the same, and not
     much slower; "right": outputs as the original's, gradients right by ``gradwright.checking``; "finite": the same
-    where the original's gradients are finite, and finite where they are not.
+    where the original's gradients are finite, and finite where they are not; "sound": so for outputs as well, where
+    float64 says what they should be.
 
     Cost: about 100 calls of the original per specimen, on inputs of a few hundred elements, and as many of the
     candidate and of each mutant that is hard to kill. Runs the user's code: call it in a forked child.
@@ -132,12 +133,14 @@ def prove_function(
     deadline: float,
     expect: Expect = "same",
     seconds: float | None = None,
+    within: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple,
 ) -> Proved | str:
     """Try a change of a plain function or method. Returns what is proved, or why nothing is.
 
     ``function`` as it ran: its globals and what it closes over are used, and not changed; ``specimens``: positional and
     keyword arguments of real calls (of a method: with ``self``), whose tensors carry ``requires_grad`` as they had it.
-    The rest as in :func:`prove`; nothing is "right" here, as torch's own gradients are.
+    ``within`` makes of any arguments such as the change is meant for; both are called with those. The rest as in
+    :func:`prove`; nothing is "right" here, as torch's own gradients are.
     """
 
     def attempt() -> Proved | str:
@@ -155,6 +158,7 @@ def prove_function(
 
         def subject(callee: Callable[..., Any]) -> Subject:
             def call(*values: Any) -> dict[str, Any]:
+                values = within(values)
                 named = dict(zip(names[len(args) :], values[len(args) :], strict=True))
                 returned = callee(*values[: len(args)], **named)
                 if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
@@ -168,7 +172,7 @@ def prove_function(
                 subject(function),
                 lambda _: names,
                 deadline,
-                Manner(where_finite=expect == "finite"),
+                Manner(where_finite=expect in ("finite", "sound"), outputs_too=expect == "sound"),
                 scales=scales([definition]),
             ),
             proposal,
@@ -177,7 +181,7 @@ def prove_function(
             no_tensors(room),
             expect=expect,
         )
-        if expect == "finite":
+        if expect in ("finite", "sound"):
 
             def reason_against(twin: Any) -> str:
                 callee = subject(make_function(tree, twin, proposal.path, function, room))

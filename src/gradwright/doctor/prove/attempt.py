@@ -75,10 +75,10 @@ class Attempt:
         if verdict.first:
             trial, difference = verdict.first
             return f"{trial}: {difference.told}"
-        if self.expect == "finite" and (reason := self._mends_nothing()):
+        if self.expect in ("finite", "sound") and (reason := self._mends_nothing()):
             return reason
-        self.unmeasured = self.expect == "finite" and self.harness.blind()
-        if (self.expect != "finite" or self.unmeasured) and (reason := self.also(self.definition)):
+        self.unmeasured = self.expect in ("finite", "sound") and self.harness.blind()
+        if (self.expect not in ("finite", "sound") or self.unmeasured) and (reason := self.also(self.definition)):
             return reason
         counted = self._reject_mutants()
         if isinstance(counted, str):
@@ -144,6 +144,8 @@ class Attempt:
         for known in self.harness.known:
             assert known.mine is not None
             clean = all(value.isfinite().all() for value in known.original.outputs.values() if tensors([value]))
+            if self.expect == "sound" and not clean and not known.trial.special:
+                mended = mended or all(one.isfinite().all() for one in known.mine.outputs.values() if tensors([one]))
             for name, before in known.original.gradients.items():
                 after = known.mine.gradients.get(name)
                 if before is None or after is None or before.isfinite().all() or not clean or known.trial.special:
@@ -151,7 +153,7 @@ class Attempt:
                 if after.isnan().any():
                     return f"{known.trial}: the gradient of {name} is still NaN"
                 mended = mended or bool((after.isfinite() & ~before.isfinite()).any())
-        return "" if mended else "it mends nothing: no gradient that was NaN or infinite is finite now"
+        return "" if mended else "it mends nothing: nothing that was NaN or infinite is finite now"
 
     def _reject_mutants(self) -> tuple[int, int] | str:
         """How many mutants the trials reject, of how many. A string: why that is not enough."""

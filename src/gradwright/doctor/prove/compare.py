@@ -35,10 +35,12 @@ class Difference:
 @dataclass(frozen=True)
 class Manner:
     """How outcomes are compared. ``outputs_only``: the original's gradients are no measure; ``where_finite``: neither
-    are those of its gradients that are NaN or infinite. ``slack``: times the rounding error that is allowed."""
+    are those of its gradients that are NaN or infinite; ``outputs_too``: of its outputs neither, unless they are finite
+    in float64. ``slack``: times the rounding error that is allowed."""
 
     outputs_only: bool = False
     where_finite: bool = False
+    outputs_too: bool = False
     slack: float = 1.0
 
 
@@ -56,6 +58,8 @@ def compare(
         if name not in candidate.outputs:
             return Difference(told=f"it leaves no {name}")
         theirs = candidate.outputs[name]
+        if manner.outputs_too:
+            mine = _finite(mine, reference.outputs.get(name, mine), theirs)
         if not trial.strict and _is_number(mine) and _all_equal(theirs, mine):
             continue  # a sum over nothing: 0 here, a tensor in other trials
         worst = _worse(worst, name, compare_values(mine, reference.outputs.get(name, mine), theirs, eps, manner.slack))
@@ -77,6 +81,15 @@ def compare(
             return found
         worst = max(worst, found, key=lambda one: one.error)
     return worst
+
+
+def _finite(mine: Any, exact: Any, theirs: Any) -> Any:
+    """Where a number is not finite and the other's is: what it is in float64, or else the other's."""
+    alike = all(is_real_tensor(one) and one.shape == mine.shape for one in (mine, exact, theirs))
+    if not alike:
+        return mine
+    kept = mine.isfinite() | ~theirs.isfinite()
+    return torch.where(kept, mine, torch.where(exact.isfinite(), exact.to(mine.dtype), theirs))
 
 
 def _lost(original: Outcome, trial: Trial) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gradwright.doctor.prove.compare import Difference, Manner, alike, compare, equal
 from gradwright.doctor.prove.learning import Known, Learner
 from gradwright.doctor.prove.neighbours import EQUAL_ELEMENTS, EXPANDED, single_values
+from gradwright.doctor.prove.specimens import tensors
 from gradwright.doctor.prove.trees import rebuilt
 from gradwright.doctor.prove.trial import Outcome, Subject, Trial
 
@@ -40,7 +41,7 @@ class Harness(Learner):
                 return Verdict(worst, (known.trial, found))
             if found.told:
                 known.excused = True
-                special.append((known.trial, found))
+                special.append((_refused(known), found))
             elif found.error > worst.error and not known.trial.special:
                 worst = found
         return Verdict(worst, None, tuple(special))
@@ -124,6 +125,15 @@ class Harness(Learner):
 
     def tried(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(str(known.trial) for known in self.known if not known.excused))
+
+
+def _refused(known: Known) -> Trial:
+    """The trial; as one of what is refused, where the candidate says a word of ours in the place of a NaN."""
+    words = known.mine is not None and known.mine.raised.startswith("UsageError")
+    silent = any(bool(value.isnan().any()) for value in tensors([*known.original.outputs.values()]))
+    if not (words and silent):
+        return known.trial
+    return replace(known.trial, loud=known.trial.special or known.trial.loud, special="")
 
 
 def _spoils(mine: Outcome | None, twin: Outcome) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from gradwright.doctor.rewrite.call_known_loss import call_known_loss
 from gradwright.doctor.rewrite.drop_saved import drop_saved
 from gradwright.doctor.rewrite.expressions.contract_product import contract_product
 from gradwright.doctor.rewrite.expressions.drop_copy import drop_copy
@@ -63,6 +64,7 @@ REWRITES: dict[str, Callable[[Finding, Sequence[Fact], SourceText], tuple[Propos
     "guard_boundary": guard_boundary,
     "keep_dtype": keep_dtype,
     "leave_numpy": leave_numpy,
+    "call_known_loss": call_known_loss,
 }
 
 # Where the text alone is not enough, or what it proposed has failed: the subject is run.

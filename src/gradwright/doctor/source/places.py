@@ -107,3 +107,9 @@ def definition(thing: object) -> Location:
                 relative(path or "<unknown>"), first + offset, column, first + offset, len(text.rstrip()) + 1
             )
     return Location(relative(path or "<unknown>"), first)
+
+
+def body_of(code: CodeType) -> Location:
+    """From the first line of a function's definition to the last line of its code."""
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    return Location(relative(code.co_filename), code.co_firstlineno, 1, last)

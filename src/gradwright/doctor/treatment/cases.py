@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.facts import Fact, KnownLoss
 from gradwright.doctor.session.model import Finding, Source
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ class Case:
     @property
     def expect(self) -> Expect:
         """What a fix of it has to do beside being no worse."""
+        for fact in self.evidence:
+            if isinstance(fact, KnownLoss):
+                return "sound" if fact.wrong_at else "same"
         expected: dict[str, Expect] = {"gradient": "right", "numerics": "finite", "memory": "kept"}
         return expected.get(self.finding.category, "same")
 

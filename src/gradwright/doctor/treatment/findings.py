@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradwright.doctor import rules
-from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape, NumpyDetour
+from gradwright.doctor.session.facts import ArrayTwin, KnownLoss, LoopRun, LoopShape, NumpyDetour
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
@@ -107,10 +107,17 @@ class _Treatment:
     def in_callable(self, case: Case, called: Called) -> Tried:
         from gradwright.doctor.prove import prove_function
 
+        given = [called.args, *_where_it_breaks(case, called.args)]
+        within = _domain(case)
         return self.trials.first_that_holds(
             case.by_text(),
             lambda one, deadline: prove_function(
-                one, called.function, [(called.args, {})], expect=case.expect, deadline=deadline
+                one,
+                called.function,
+                [(args, {}) for args in given],
+                expect=case.expect,
+                deadline=deadline,
+                within=within,
             ),
         )
 
@@ -192,6 +199,26 @@ class _Treatment:
         for finding in rules.judge([about] if about else [], [*report.facts, twin]):
             if twin.id in finding.evidence:
                 self.journal.add(finding.with_fix(tried.candidates, tried.fix))
+
+
+def _where_it_breaks(case: Case, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """The arguments with predictions at which a loss was seen to be wrong."""
+    from gradwright.doctor.probe.losses.sizes import of_size
+
+    for fact in case.evidence:
+        if isinstance(fact, KnownLoss) and fact.size:
+            place = fact.prediction
+            yield (*args[:place], of_size(args[place], fact.size), *args[place + 1 :])
+
+
+def _domain(case: Case) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What makes arguments such as a loss takes: its target from 0 to 1."""
+    places = [fact.target for fact in case.evidence if isinstance(fact, KnownLoss) and fact.from_0_to_1]
+
+    def within(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(arg.clamp(0, 1) if place in places else arg for place, arg in enumerate(args))
+
+    return within
 
 
 def _within(inner: Location, outer: Location) -> bool:

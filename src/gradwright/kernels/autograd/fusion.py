@@ -20,6 +20,7 @@ from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.plain import PlainLaunch
 from gradwright.kernels.launch.results import Operand, Result
 from gradwright.kernels.launch.run import Launch, launch_of
+from gradwright.kernels.machine.compiling import is_suspended
 
 Shape = tuple[int, ...]
 Key = tuple[Any, ...]
@@ -114,7 +115,7 @@ class Fusion:
         launch = self._launches.get(key)
         if launch is None:
             launch = launch_of(self.program, values, results, self.precision)
-            if len(self._launches) < MANY_LAYOUTS:
+            if len(self._launches) < MANY_LAYOUTS and not is_suspended():
                 self._launches[key] = launch
         return launch
 

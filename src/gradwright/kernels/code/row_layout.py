@@ -11,7 +11,10 @@ from typing import Literal
 
 from gradwright.kernels.formula.stages import Axes, RowProgram, Way
 
-FIRST_WORDS = ("next block", "blocks done", "blocks", "classes", "positions", "positions a block", "segments")
+FIRST_WORDS = (
+    *("next block", "blocks done", "blocks", "classes", "positions", "positions a block", "segments"),
+    "positions a run",
+)
 
 # "along": a row after the other, its classes in the inner loop; "across": a run of rows together, in the inner loop the
 # same class of each.
@@ -47,13 +50,15 @@ class RowWritten:
 
 @dataclass(frozen=True)
 class RowLoops:
-    """All that the text of a kernel depends on."""
+    """All that the text of a kernel depends on. ``is_narrow``: the elements of a run fit into a scratch buffer
+    (see NOTE [Packing] in ``row_loops``)."""
 
     program: RowProgram
     precision: Literal["f32", "f64"]
     walk: Walk
     reads: tuple[RowRead, ...]
     writes: tuple[RowWritten, ...]
+    is_narrow: bool = False
 
     def words(self) -> tuple[str, ...]:
         """What each of the kernel's parameters is: ``x0 address``, ``x0 class step``, ``x2 number``."""

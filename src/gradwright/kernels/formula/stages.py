@@ -21,6 +21,7 @@ from gradwright.kernels.formula.program import Program
 from gradwright.kernels.formula.reading import read
 
 CLASS: Final = "k"  # the number of the class, in a formula
+HELD: Final = "_held"  # the input that stands for what an earlier pass has computed; none of the user's looks like it
 
 Axes = Literal["element", "row", "class", "number"]
 How = Literal["max", "sum", "at", "row"]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradwright.kernels.code.row_writer import SIDE_BY_SIDE
 from gradwright.kernels.formula.stages import RowProgram
 from gradwright.kernels.launch.geometry import dense_strides, is_dense
 from gradwright.kernels.launch.results import Operand
@@ -73,10 +74,10 @@ class Lines:
         """Blocks of so many elements; about ``parts`` of them at most, where there are parts."""
         if not self.batches * self.positions * self.classes:
             return Blocks(1, 1, 0)
-        least = 256 if are_side_by_side else 1
-        rows = max(least, elements // self.classes)
+        whole = SIDE_BY_SIDE if are_side_by_side else 1  # runs
+        rows = max(elements // self.classes // whole, 1) * whole
         if parts:
-            rows = max(rows, -(-self.batches * self.positions // parts))
+            rows = max(rows, -(-self.batches * self.positions // (parts * whole)) * whole)
         rows = min(rows, self.positions)
         segments = -(-self.positions // rows)
         return Blocks(rows, segments, segments * self.batches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 import torch
@@ -14,7 +14,8 @@ from torch._C import _get_tracing_state, _len_torch_dispatch_stack
 
 from gradwright.kernels.code.layout import BYTES
 from gradwright.kernels.code.row_layout import STEPS, RowLoops, RowRead, RowWritten, Walk, named
-from gradwright.kernels.code.row_loops import fits, row_kernel_source
+from gradwright.kernels.code.row_loops import fits, positions_a_run, row_kernel_source
+from gradwright.kernels.code.row_writer import RUN, SIDE_BY_SIDE
 from gradwright.kernels.formula.expression import in_order
 from gradwright.kernels.formula.stages import RowProgram
 from gradwright.kernels.launch.outcomes import exact_sum
@@ -24,12 +25,13 @@ from gradwright.kernels.launch.results import Operand
 from gradwright.kernels.launch.row_geometry import Lines, lines_of
 from gradwright.kernels.launch.walks import KINDS
 from gradwright.kernels.machine import pool
-from gradwright.kernels.machine.compiling import Kernel, NoMachineCode, kernel
+from gradwright.kernels.machine.compiling import Kernel, NoMachineCode, is_suspended, kernel
 
 BLOCK: Final = 65_536  # elements in a block, some 256 KiB of float32: a few of them lie in a core's second cache
 PARTS: Final = 32  # blocks at most, where classes are summed
 MANY_CLASSES: Final = 2**24  # a float32 counts no further
 MANY_LAUNCHES: Final = 1_024
+LONG_RUN: Final = 128  # rows
 FEW_CLASSES: Final = 24  # below which a row is too short for an inner loop of its own
 SERIAL: Final = 1_000_000  # as in ``compiled``
 _PLAIN: Final = (Tensor, torch.nn.Parameter)
@@ -79,7 +81,9 @@ def row_launch_of(
     if launch is None:
         if len(_LAUNCHES) >= MANY_LAUNCHES:
             _LAUNCHES.clear()
-        launch = _LAUNCHES[key] = _prepared(program, operands, dim, tuple(dtypes))
+        launch = _prepared(program, operands, dim, tuple(dtypes))
+        if not is_suspended():
+            _LAUNCHES[key] = launch
     return launch
 
 
@@ -243,7 +247,12 @@ def _compiled(
             places.append(_Place(result.way, shape, (), torch.float64))
             paths.append({})
     real: Literal["f32", "f64"] = "f64" if precision == torch.float64 else "f32"
-    loops = RowLoops(program, real, walk, tuple(reads), tuple(writes))
+    run = positions_a_run(lines.classes, real)
+    if run < LONG_RUN and all(r.is_dense for r in reads) and all(w.is_dense for w in writes):
+        run = 0  # nothing has to be packed: long runs are worth more than a scratch buffer
+    loops = RowLoops(program, real, walk, tuple(reads), tuple(writes), walk == "across" and run > 0)
+    if not fits(loops):
+        loops = replace(loops, is_narrow=False)
     if not fits(loops):
         raise NoMachineCode("a kernel of rows has no room for so many stages and results")
     known = {
@@ -252,6 +261,8 @@ def _compiled(
         "positions": lines.positions,
         "positions a block": blocks.positions,
         "segments": blocks.segments,
+        # Without stages nothing of a run has to stay in the first cache.
+        "positions a run": run if loops.is_narrow else SIDE_BY_SIDE if program.stages else RUN,
     }
     names = [*named("x", reads), *named("r", writes)]
     for name, steps in zip(names, [*lines.steps, *paths], strict=True):
@@ -278,7 +289,7 @@ _KERNELS: dict[tuple[object, ...], Kernel] = {}
 
 
 def _kernel(loops: RowLoops) -> Kernel:
-    key = (loops.program.key, loops.precision, loops.walk, loops.reads, loops.writes)
+    key = (loops.program.key, loops.precision, loops.walk, loops.reads, loops.writes, loops.is_narrow)
     if key not in _KERNELS:
         _KERNELS[key] = kernel(row_kernel_source(loops), "kernel")
     return _KERNELS[key]

@@ -15,7 +15,7 @@ from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.results import Operand, Result, full_shape, precision_of, require_fitting
 from gradwright.kernels.launch.triton import NoTritonKernel, available, triton_launch
 from gradwright.kernels.launch.walks import KINDS
-from gradwright.kernels.machine.compiling import NoMachineCode
+from gradwright.kernels.machine.compiling import NoMachineCode, is_suspended
 
 MANY_LAUNCHES = 2_048
 _PLAIN: Final = (Tensor, torch.nn.Parameter)
@@ -60,7 +60,9 @@ def launch_of(
     if launch is None:
         if len(_LAUNCHES) >= MANY_LAUNCHES:
             _LAUNCHES.clear()
-        launch = _LAUNCHES[key] = _prepared(program, operands, results, precision)
+        launch = _prepared(program, operands, results, precision)
+        if not is_suspended():
+            _LAUNCHES[key] = launch
     return launch
 
 

@@ -14,7 +14,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata, util
@@ -34,6 +35,7 @@ _kernels: dict[str, Kernel] = {}
 _refused: dict[str, str] = {}
 _lock = threading.RLock()
 _lost = ""  # why a forked child does without
+_suspended = ""  # why everybody does, for a while
 
 
 class NoMachineCode(GradwrightError):
@@ -67,6 +69,8 @@ def kernel(source: str, name: str) -> Kernel:
     0.5 s once for Numba.
     Raises: NoMachineCode, which says why.
     """
+    if _suspended:
+        raise NoMachineCode(_suspended)
     known = _kernels.get(source)
     if known is not None:
         return known
@@ -91,6 +95,22 @@ def addresses(text: str, entries: Sequence[str]) -> tuple[int, ...]:
         raise RuntimeError(_lost)
     with _lock:
         return addresses_of(entries, object_code(parsed(text)))
+
+
+@contextmanager
+def without_machine_code(why: str) -> Iterator[None]:
+    """Inside, no kernel is to be had: where each would be run a few times only, plain torch is sooner done."""
+    global _suspended
+    before, _suspended = _suspended, why
+    try:
+        yield
+    finally:
+        _suspended = before
+
+
+def is_suspended() -> bool:
+    """Is what runs now no measure of what will run later?"""
+    return bool(_suspended)
 
 
 def available() -> str | None:

@@ -99,7 +99,7 @@ def _distributions(is_weighted: bool) -> RowLoss:
     )
 
 
-_OF_CLASSES = {(w, e): _classes(w, e) for w in (False, True) for e in (False, True)}
+OF_CLASSES = {(w, e): _classes(w, e) for w in (False, True) for e in (False, True)}
 _OF_DISTRIBUTIONS = {w: _distributions(w) for w in (False, True)}
 
 
@@ -167,7 +167,7 @@ def _against_classes(
 
     share = share_of(options, count() if options.reduction == "mean" and options.num_items is None else 0)
     return rowwise(
-        _OF_CLASSES[weight is not None, bool(eps)],
+        OF_CLASSES[weight is not None, bool(eps)],
         operands,
         dim,
         options._replace(mask=mask),

@@ -58,7 +58,7 @@ class Additive:
     has one. ``faults``: for what it is NaN; see NOTE [Faults are NaN]."""
 
     def __init__(self, name: str, formula: str, faults: tuple[Fault, ...] = (nan_fault(),)) -> None:
-        self.faults = (*faults, negative_fault())
+        self.faults = (*faults, negative_fault()._replace(when="not (weights >= 0)"))
         # Read here, as torch.compile can't trace the reading.
         self._made = {(w, r): self._formula_of(name, formula, w, r) for w in (False, True) for r in (False, True)}
 
@@ -76,7 +76,7 @@ class Additive:
         given: dict[str, Any] = {**tensors, **numbers}
         if weight is not None:
             require_weight(where, weight, lead)
-            given["weight"] = weight
+            given["weights"] = weight  # not ``weight``: that name is elementwise's own, and divides a mean
         mask = options.mask
         if mask is not None:
             require_mask(where, mask, lead)
@@ -99,7 +99,7 @@ class Additive:
     def _formula_of(self, name: str, text: str, is_weighted: bool, is_reduced: bool) -> Elementwise:
         faults = [fault.when for fault in self.faults if is_weighted or fault.argument != "weight"]
         if is_weighted:
-            text = f"weight * ({text})"
+            text = f"weights * ({text})"
         if is_reduced:
             text = f"share * ({text})"
         if faults:

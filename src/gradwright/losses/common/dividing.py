@@ -46,4 +46,7 @@ def counted(mask: Tensor | None, elements: int) -> float | Tensor:
     if mask is None:
         return float(elements)
     repeated = elements / mask.numel() if mask.numel() else 0.0
-    return mask.sum(dtype=torch.float32 if mask.device.type == "mps" else torch.float64) * repeated
+    there = mask.count_nonzero()
+    if are_values_to_be_read([mask]):
+        return there.item() * repeated
+    return there.to(torch.float32 if mask.device.type == "mps" else torch.float64) * repeated

@@ -28,7 +28,8 @@ from gradwright.losses.common.module import Loss
 _WHERE = "huber_loss(input, target)"
 _HUBER = Additive(
     "huber_loss",
-    "where(abs(input - target) <= delta, 0.5 * (input - target)**2, delta * (abs(input - target) - 0.5 * delta))",
+    # The square last: a NaN is in no branch by a comparison, and through the absolute value its gradient would be 0.
+    "where(abs(input - target) > delta, delta * (abs(input - target) - 0.5 * delta), 0.5 * (input - target)**2)",
 )
 
 

@@ -1,1 +1,1 @@
-"""Losses of how much a predicted region and the true one overlap. ``overlap`` has the sums that they are made of."""
+"""Losses of how much a predicted region and the true one overlap. ``confusion`` has the sums that they are made of."""

@@ -1,9 +1,10 @@
 """The Dice loss: one minus the Dice coefficient of prediction and target.
 
-With the sums I, P, T of ``overlap`` over a whole batch, for each class
+With the sums of ``confusion`` over a whole batch, for each class
 
-    dice = (2 I + smooth) / max(P + T + smooth, eps),        l = 1 - dice   (or -log dice)
-    dl/dI = -2 / (P + T + smooth),                           dl/dP = (2 I + smooth) / (P + T + smooth)²
+    dice = (2 TP + smooth) / max(2 TP + FP + FN + smooth, eps),        l = 1 - dice   (or -log dice)
+
+which is the Tversky index of alpha = beta = 1/2, with half its smooth and eps; ``tversky_index`` has value and slopes.
 
 A class that no target belongs to has loss 0, whatever is predicted: what it would reward is predicting nothing, and
 that is left to the other classes. Milletari et al. 2016, "V-Net", arXiv:1606.04797, section 3 (with squares in its
@@ -12,12 +13,15 @@ denominator); the form without squares, the modes and the names are those of seg
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from gradwright.losses.common.arguments import Empty, Reduction, options_of, require_not_negative
+from gradwright.losses.common.arguments import Empty, Reduction, options_of, require_not_negative, require_positive
 from gradwright.losses.common.module import Loss
-from gradwright.losses.segmentation.overlap import Mode, Overlap, overlap_of
-from gradwright.losses.segmentation.reduced import over_classes
+from gradwright.losses.segmentation.confusion import arguments_of
+from gradwright.losses.segmentation.modes import Mode
+from gradwright.losses.segmentation.of_sums import OfSums, loss_of_sums
+from gradwright.losses.segmentation.tversky_index import Tversky, by_hand, by_torch
 
 _WHERE = "dice_loss(input, target)"
 
@@ -50,15 +54,24 @@ def dice_loss(
     0.3333333...
     """
     options_of(_WHERE, reduction, mask, None, empty)
-    require_not_negative(_WHERE, smooth=smooth, eps=eps)
-    sums = overlap_of(_WHERE, input, target, mode, from_logits, mask, ignore_index)
-    return over_classes(of_sums(sums, smooth, eps, log_loss), sums, input, reduction, empty)
+    require_not_negative(_WHERE, smooth=smooth)
+    require_positive(_WHERE, eps=eps)
+    of = Tversky(0.5, 0.5, smooth / 2, eps / 2, log_loss)
+    arguments = arguments_of(_WHERE, input, target, mode, from_logits, mask, ignore_index)
+    return loss_of_sums(
+        arguments, OfSums(lambda sums: by_hand(of, *sums), lambda sums: by_torch(of, sums), reduction, empty)
+    )
 
 
-def of_sums(sums: Overlap, smooth: float, eps: float, log_loss: bool) -> Tensor:
-    """The loss of every class, shape [C]."""
-    dice = (2 * sums.intersection + smooth) / (sums.predicted + sums.true + smooth).clamp_min(eps)
-    return -dice.clamp_min(eps).log() if log_loss else 1 - dice
+def reference(
+    probabilities: Tensor, target: Tensor, smooth: float = 0.0, eps: float = 1e-7, log_loss: bool = False
+) -> Tensor:
+    """The loss of every class, unfused: of probabilities and labels, both [N, C, *]."""
+    axes = [axis for axis in range(probabilities.ndim) if axis != 1]
+    intersection = (probabilities * target).sum(axes)
+    dice = (2 * intersection + smooth) / ((probabilities + target).sum(axes) + smooth).clamp_min(eps)
+    losses = -dice.clamp_min(eps).log() if log_loss else 1 - dice
+    return torch.where(target.sum(axes) > 0, losses, 0.0)
 
 
 class DiceLoss(Loss):
@@ -85,7 +98,8 @@ class DiceLoss(Loss):
     ) -> None:
         super().__init__()
         options_of(_WHERE, reduction, None, None, empty)
-        require_not_negative(_WHERE, smooth=smooth, eps=eps)
+        require_not_negative(_WHERE, smooth=smooth)
+        require_positive(_WHERE, eps=eps)
         self.mode: Mode = mode
         self.from_logits = from_logits
         self.smooth = smooth

@@ -65,13 +65,13 @@ def define(splice: Splice, function: FunctionNode, name: str, given: str) -> Def
     Raises: DeclinedError.
     """
     outermost = outermost_of(splice, function)
-    library, imported = _library(splice, function)
+    module, imported = library(splice, function)
     newline = splice.newline(outermost)
-    definition = f"{name} = {library}.elementwise({given})"
+    definition = f"{name} = {module}.elementwise({given})"
     if len(definition) > LONGEST_FORMULA:
-        definition = f"{name} = {library}.elementwise({newline}    {given}{newline})"
+        definition = f"{name} = {module}.elementwise({newline}    {given}{newline})"
     at = _above(splice, outermost)
-    line = _after_imports(splice, at) if imported else 0
+    line = after_imports(splice, at) if imported else 0
     written = f"{definition}{newline}{newline}{newline}"
     edits = [((at, at), written)]
     if imported and line == at:  # nothing stands between
@@ -82,7 +82,7 @@ def define(splice: Splice, function: FunctionNode, name: str, given: str) -> Def
     return Definition(tuple(edits), added, sum(text.count(newline) for _, text in edits))
 
 
-def _library(splice: Splice, function: FunctionNode) -> tuple[str, str]:
+def library(splice: Splice, function: FunctionNode) -> tuple[str, str]:
     """What the file calls Gradwright, and the import that it lacks."""
     bound = {one.name for one in events(splice.tree.body, into_functions=False) if one.kind == "bind"}
     bound |= set(splice.origins.names) | locals_of(function)
@@ -103,7 +103,7 @@ def _above(splice: Splice, statement: ast.stmt) -> int:
     return splice.offset(first, 0)
 
 
-def _after_imports(splice: Splice, before: int) -> int:
+def after_imports(splice: Splice, before: int) -> int:
     """Behind the last of the imports that the module begins with. Raises: DeclinedError, if there is none."""
     last = 0
     for statement in splice.tree.body:

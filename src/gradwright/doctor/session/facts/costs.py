@@ -220,3 +220,25 @@ class TorchTwin(Fact):
     after_seconds: float
     share_of_step: float
     tried_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLoss(Fact):
+    """A function that is a loss of ``gradwright.losses``. ``call``: of that, as it would stand in the function.
+
+    ``prediction``, ``target``: the places of these arguments; ``from_0_to_1``: what the target holds. ``wrong_at``:
+    where the function is NaN, infinite or far off and the other right, in words; "" if nowhere; at predictions of that
+    ``size`` and both signs. Seconds of a value and its gradient, of each, on ``tried_on``.
+    """
+
+    location: Location
+    loss: str
+    call: str
+    prediction: int
+    target: int
+    from_0_to_1: bool
+    wrong_at: str
+    size: float
+    before_seconds: float
+    after_seconds: float
+    tried_on: str
