@@ -81,6 +81,7 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py --memory-kept
 	$(PEERS)/bin/python benchmarks/how_soon_is_a_formula_ready.py
+	$(PEERS)/bin/python benchmarks/how_fast_are_the_losses.py
 	$(BIN)/python benchmarks/what_share_is_rewritten.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_the_fix.py --peers
 	$(BIN)/python benchmarks/how_soon_is_a_fix_there.py

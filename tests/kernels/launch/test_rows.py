@@ -75,6 +75,13 @@ def test_axes_that_do_not_merge_are_copied_first() -> None:
     assert launch.lines.copied
 
 
+def test_long_rows_whose_elements_lie_apart_are_copied_first_and_short_ones_are_not() -> None:
+    for classes, are_copied in ((200, True), (10, False)):
+        z = torch.randn(30, 2 * classes)[:, ::2]
+        launch = _assert_right(EVERYTHING, _operands(z, 1), 1, torch.float32)
+        assert bool(launch.lines.copied) is are_copied
+
+
 def test_expanded_and_negated_operands_are_read_as_they_are() -> None:
     z = torch.randn(1, 30).expand(20, 30)
     _assert_right(EVERYTHING, _operands(z, 1), 1, torch.float32)

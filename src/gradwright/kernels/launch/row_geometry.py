@@ -2,7 +2,8 @@
 
 The axes of the rows are put in the order in which the first tensor of elements has them in memory, and neighbours that
 every tensor walks through without a jump become one. Two groups of them can be walked, the batches and the positions;
-where more are left (some slices, some permutations) the tensors are copied first.
+where more are left (some slices, some permutations) the tensors are copied first. So are they where rows are long and
+their elements lie apart, in both directions: every pass would pay for that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ from gradwright.kernels.launch.geometry import dense_strides, is_dense
 from gradwright.kernels.launch.results import Operand
 
 Steps = Mapping[str, int]
+
+SHORT_ROW: Final = 23  # elements, up to which a run of rows is packed into a scratch buffer
 
 
 class Blocks(NamedTuple):
@@ -109,7 +112,10 @@ def lines_of(program: RowProgram, operands: Sequence[Operand], dim: int) -> Line
     row_axes = [axis for axis in order if axis != dim and shape[axis] != 1]
     groups = _merged(row_axes, shape, [strides for strides in whole if strides is not None])
     copied: set[int] = set()
-    if len(groups) > 2:
+    innermost = groups[-1][-1] if groups else dim
+    elements = [w for w, (_, axes) in zip(whole, program.inputs, strict=True) if w is not None and axes == "element"]
+    is_apart = shape[dim] > SHORT_ROW and any(min(each[dim], each[innermost]) > 1 for each in elements)
+    if len(groups) > 2 or is_apart:
         # Everything in the order of ``order``, which leaves the axes before ``dim`` and those behind it.
         copied = {place for place, strides in enumerate(whole) if strides is not None}
         dense = dense_strides(shape, order)
