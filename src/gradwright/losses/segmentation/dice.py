@@ -8,7 +8,8 @@ which is the Tversky index of alpha = beta = 1/2, with half its smooth and eps; 
 
 A class that no target belongs to has loss 0, whatever is predicted: what it would reward is predicting nothing, and
 that is left to the other classes. Milletari et al. 2016, "V-Net", arXiv:1606.04797, section 3 (with squares in its
-denominator); the form without squares, the modes and the names are those of segmentation_models_pytorch.
+denominator); the form without squares, the modes and the names are those of segmentation_models_pytorch, whose 0.6
+adds twice the smooth that is asked for; here it is added as it is, as MONAI has it.
 """
 
 from __future__ import annotations
