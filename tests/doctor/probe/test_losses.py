@@ -133,7 +133,7 @@ def log_of_softmax_by_index(u, v):
 
 
 def test_looking_on_ends_with_the_next_backward_and_leaves_a_profiler_alone() -> None:
-    watch = LossWatch()
+    watch = LossWatch(pytest.fail)
     u, v = _rows()
     watch.after_backward()
     assert sys.getprofile() is not None
@@ -147,10 +147,26 @@ def test_looking_on_ends_with_the_next_backward_and_leaves_a_profiler_alone() ->
     def own(*_: object) -> None:
         """A profiler of the script's."""
 
-    other = LossWatch()
+    other = LossWatch(pytest.fail)
     sys.setprofile(own)
     try:
         other.after_backward()
         assert sys.getprofile() is own
     finally:
         sys.setprofile(None)
+
+
+def test_a_fault_of_ours_while_looking_on_is_not_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("gradwright.doctor.observe.losses._function_of", broken)
+    told: list[str] = []
+    watch = LossWatch(told.append)
+    u, v = _rows()
+    watch.after_backward()
+    try:
+        log_of_softmax_by_index(u, v)
+    finally:
+        watch.before_backward()
+    assert len(told) == 1 and "RuntimeError: ours" in told[0]

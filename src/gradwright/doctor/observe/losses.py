@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.observe.specimens import copy_names
 from gradwright.doctor.observed import LossUse
 from gradwright.doctor.session.model import Subject
@@ -30,7 +31,8 @@ MOST = 16
 class LossWatch:
     """``uses``: the losses that were seen, by their code."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
+        self._hook = guarded(self._look, on_fault)  # what raises in Python's profile hook raises in the script
         self.uses: dict[CodeType, LossUse] = {}
         self._steps = 0
         self._events = 0
@@ -50,12 +52,12 @@ class LossWatch:
         self._steps += 1
         self._events = 0
         self._is_on = True
-        sys.setprofile(self._look)
+        sys.setprofile(self._hook)
 
     def stop(self) -> None:
         self._is_on = False
         self._open.clear()
-        if sys.getprofile() == self._look:
+        if sys.getprofile() is self._hook:
             sys.setprofile(None)
 
     def _look(self, frame: FrameType, event: str, value: Any) -> None:
@@ -90,9 +92,6 @@ class LossWatch:
         name = code.co_qualname.replace("<locals>.", "")
         subject = Subject(f"callable:{name}@{at.path}:{at.line}", "callable", name, at)
         copies = copy_names(arguments)
-        for name, tensor in arguments.items():  # of the graph nothing is kept
-            if isinstance(tensor, Tensor):
-                copies[name] = copies[name].detach().requires_grad_(tensor.requires_grad)
         self.uses[code] = LossUse(subject, function, tuple(copies), tuple(copies.values()))
 
 

@@ -50,7 +50,7 @@ class Watch:
         self._faulty = False
         self._more: list[Callable[[], list[Fact]]] = []
         self.faults = FaultWatch()
-        self.losses = LossWatch()
+        self.losses = LossWatch(self._fault)
         self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
         self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault, self.faults.ours)
         self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradwright.doctor import rules
-from gradwright.doctor.session.facts import ArrayTwin, KnownLoss, LoopRun, LoopShape, NumpyDetour
+from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape, NumpyDetour
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import home, text_of_file
 from gradwright.doctor.treatment.alongside import WORTH_A_TRY_ITERATIONS, WORTH_A_TRY_SHARE
 from gradwright.doctor.treatment.cases import Case
+from gradwright.doctor.treatment.known_losses import domain_of, where_it_breaks
 from gradwright.doctor.treatment.loops import LoopTreatment
 from gradwright.doctor.treatment.numpy_detours import leave_numpy
 from gradwright.doctor.treatment.patients import Called, Patients, Specimens
@@ -107,8 +108,8 @@ class _Treatment:
     def in_callable(self, case: Case, called: Called) -> Tried:
         from gradwright.doctor.prove import prove_function
 
-        given = [called.args, *_where_it_breaks(case, called.args)]
-        within = _domain(case)
+        given = [called.args, *where_it_breaks(case, called.args)]
+        within = domain_of(case)
         return self.trials.first_that_holds(
             case.by_text(),
             lambda one, deadline: prove_function(
@@ -199,26 +200,6 @@ class _Treatment:
         for finding in rules.judge([about] if about else [], [*report.facts, twin]):
             if twin.id in finding.evidence:
                 self.journal.add(finding.with_fix(tried.candidates, tried.fix))
-
-
-def _where_it_breaks(case: Case, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """The arguments with predictions at which a loss was seen to be wrong."""
-    from gradwright.doctor.probe.losses.sizes import of_size
-
-    for fact in case.evidence:
-        if isinstance(fact, KnownLoss) and fact.size:
-            place = fact.prediction
-            yield (*args[:place], of_size(args[place], fact.size), *args[place + 1 :])
-
-
-def _domain(case: Case) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What makes arguments such as a loss takes: its target from 0 to 1."""
-    places = [fact.target for fact in case.evidence if isinstance(fact, KnownLoss) and fact.from_0_to_1]
-
-    def within(args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(arg.clamp(0, 1) if place in places else arg for place, arg in enumerate(args))
-
-    return within
 
 
 def _within(inner: Location, outer: Location) -> bool:

@@ -77,8 +77,8 @@ class Trials:
 
         # Imported here, once: every forked child would do it anew.
         importlib.import_module("gradwright.doctor.prove.exact")
-        compiles = any(word in proposal.added for word in ("numba", "elementwise("))
-        compiles = compiles or proposal.rewrite == "call_known_loss"
+        calls_kernels = any(word in proposal.added for word in ("numba", "elementwise("))
+        compiles = calls_kernels or proposal.rewrite == "call_known_loss"
         if compiles:
             importlib.import_module("numba")
         left = self.seconds_left

@@ -118,7 +118,7 @@ def row_program(
             how, _, place = head.strip().partition(" ")
             if how not in ("max", "sum", "at", "row") or (how == "at") != bool(place):
                 raise ValueError(f"{name} = {text}: no stage")
-            stage = Stage(name, how, read(body.strip(), may_be_constant=True).output, place)  # type: ignore[arg-type]
+            stage = Stage(name, how, read(body.strip(), may_be_constant=True).output, place)  # type: ignore[arg-type]  # one of How
             needed |= names_in(stage.formula) | ({place} if place else set())
             made.append(stage)
     program = RowProgram(tuple(inputs.items()), tuple(reversed(made)), tuple(outcomes))

@@ -66,7 +66,7 @@ class PlainRows:
                     values[stage.name] = whole.sum(self.dim, keepdim=True)
                 else:
                     is_there = values[stage.place] == values[CLASS]
-                    values[stage.name] = torch.where(is_there, whole, 0.0).sum(self.dim, keepdim=True)  # type: ignore[arg-type]
+                    values[stage.name] = torch.where(is_there, whole, 0.0).sum(self.dim, keepdim=True)  # type: ignore[arg-type]  # a place is a row's tensor
         dtypes = iter(self.dtypes)
         results = []
         for result in self.program.results:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -34,6 +33,7 @@ from gradwright.losses.common.arguments import (
 )
 from gradwright.losses.common.classes import (
     class_axis,
+    counted_classes,
     refuse_class,
     refuse_class_weight,
     require_class_weight,
@@ -157,15 +157,8 @@ def _against_classes(
     if eps:
         operands["eps"] = eps
 
-    def count() -> Tensor:
-        counts = target != ignored
-        if mask is not None:
-            counts = counts & mask
-        if weight is None:
-            return counts.sum()
-        return torch.where(counts, weight.detach()[target.long().clamp(0, classes - 1)], 0).sum()
-
-    share = share_of(options, count() if options.reduction == "mean" and options.num_items is None else 0)
+    is_counted = options.reduction == "mean" and options.num_items is None
+    share = share_of(options, counted_classes(target, classes, weight, ignored, mask) if is_counted else 0.0)
     return rowwise(
         OF_CLASSES[weight is not None, bool(eps)],
         operands,

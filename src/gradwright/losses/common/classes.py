@@ -83,3 +83,18 @@ def refuse_class_weight(where: str, weight: Tensor) -> None:
             where=f"{where}, weight {told(weight)}",
             do="a weight is 0 or more; to leave a class out, 0",
         )
+
+
+def counted_classes(target: Tensor, classes: int, weight: Tensor | None, ignored: int, mask: Tensor | None) -> Tensor:
+    """How many rows count, or the sum of the weights of their classes: what a mean is divided by.
+
+    In float64: rounded to float32 it would round every gradient.
+    """
+    counts = target != ignored
+    if mask is not None:
+        counts = counts & mask
+    if weight is None:
+        return counts.count_nonzero()
+    each = weight.detach()[target.long().clamp(0, classes - 1)]
+    wide = torch.float32 if each.device.type == "mps" else torch.float64
+    return torch.where(counts, each, 0).sum(dtype=wide)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from gradwright.kernels.launch.plan import Plan
@@ -76,6 +77,15 @@ def tell(what: str, plan: Plan) -> None:
     """A launch, for whoever plans."""
     if _told.steps is not None:
         _told.steps.append((what, plan))
+
+
+def why_unfused(learns: bool, prediction: Tensor) -> str:
+    """Why a loss of rows, or of sums for each class, takes no kernel. ``learns``: another argument wants a gradient."""
+    if learns:
+        return "a gradient by another argument is wanted, which no kernel has"
+    if prediction.device.type != "cpu":
+        return f"there are no kernels of rows for {prediction.device.type}"
+    return "torch's operations are traced, transformed or watched"
 
 
 def tell_also(what: str) -> None:

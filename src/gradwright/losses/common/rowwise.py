@@ -25,7 +25,7 @@ from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import Options, are_values_to_be_read, is_transformed
 from gradwright.losses.common.dividing import Share
-from gradwright.losses.common.plans import is_planned, tell
+from gradwright.losses.common.plans import is_planned, tell, why_unfused
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -112,21 +112,13 @@ def rowwise(
     )
     if learns or not isinstance(share.of_each, float) or not are_values_to_be_read([*tensors, options.mask]):
         if is_planned():
-            tell("value and gradients", Plan("torch", _why(learns, elements)))
+            tell("value and gradients", Plan("torch", why_unfused(learns, elements[0])))
         value = _unfused(call, elements, share.of_each, is_reduced)
     else:
         value, faults = _Rows.apply(call, share.of_each, is_reduced, *elements)  # type: ignore[no-untyped-call]
         if faults.item():
             look_for_faults()
     return value if share.after is None else value * share.after
-
-
-def _why(learns: bool, elements: Sequence[Tensor]) -> str:
-    if learns:
-        return "a gradient by another argument is wanted, which no kernel has"
-    if elements[0].device.type != "cpu":
-        return f"there are no kernels of rows for {elements[0].device.type}"
-    return "torch's operations are traced, transformed or watched"
 
 
 def _unfused(call: Call, elements: Sequence[Tensor], share: float | Tensor, is_reduced: bool) -> Tensor:

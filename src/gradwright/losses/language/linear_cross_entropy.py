@@ -36,17 +36,22 @@ from gradwright.losses.classification.cross_entropy import reference as _cross_e
 from gradwright.losses.common.additive import require_broadcast
 from gradwright.losses.common.arguments import (
     Empty,
-    Options,
     Reduction,
     are_values_to_be_read,
     is_transformed,
     options_of,
     require_real,
 )
-from gradwright.losses.common.classes import INTEGERS, refuse_class, refuse_class_weight, require_class_weight
+from gradwright.losses.common.classes import (
+    INTEGERS,
+    counted_classes,
+    refuse_class,
+    refuse_class_weight,
+    require_class_weight,
+)
 from gradwright.losses.common.dividing import share_of
 from gradwright.losses.common.module import Loss
-from gradwright.losses.common.plans import is_planned, tell, tell_also
+from gradwright.losses.common.plans import is_planned, tell, tell_also, why_unfused
 
 _WHERE = "linear_cross_entropy(input, linear_weight, target)"
 _HALF = (torch.float16, torch.bfloat16)
@@ -101,7 +106,8 @@ def linear_cross_entropy(
     if mask is not None:
         require_broadcast(_WHERE, "mask", mask, target)
         mask = mask.expand(target.shape)
-    share = share_of(options, _counted(target, weight, options, mask, ignore_index, classes))
+    is_counted = reduction == "mean" and num_items is None
+    share = share_of(options, counted_classes(target, classes, weight, ignore_index, mask) if is_counted else 0.0)
     y = target.reshape(-1)
     loss = _Loss(
         y, weight, None if mask is None else mask.reshape(-1), ignore_index, label_smoothing, reduction != "none"
@@ -114,7 +120,7 @@ def linear_cross_entropy(
     learns = weight is not None and weight.requires_grad
     if learns or not isinstance(share.of_each, float) or not are_values_to_be_read(tensors):
         if is_planned():
-            tell("value and gradients", Plan("torch", _why(learns, input)))
+            tell("value and gradients", Plan("torch", why_unfused(learns, input)))
         value = _unfused(loss, x, linear_weight, linear_bias, share.of_each, dtype)
     else:
         value, faults = _Chunks.apply(loss, share.of_each, dtype, x, linear_weight, linear_bias)  # type: ignore[no-untyped-call]
@@ -173,30 +179,6 @@ def _require_shapes(input: Tensor, linear_weight: Tensor, target: Tensor, linear
             why=f"the target has one class number for each row of input: shape {list(input.shape[:-1])}",
             do="check both; a language model's input and target are shifted by one: input[:, :-1], target[:, 1:]",
         )
-
-
-def _counted(
-    target: Tensor, weight: Tensor | None, options: Options, mask: Tensor | None, ignored: int, classes: int
-) -> float | Tensor:
-    """What a mean is divided by."""
-    if options.reduction != "mean" or options.num_items is not None:
-        return 0.0
-    counts = target != ignored
-    if mask is not None:
-        counts = counts & mask
-    if weight is None:
-        return counts.sum()
-    each = weight.detach()[target.long().clamp(0, classes - 1)]
-    wide = torch.float32 if each.device.type == "mps" else torch.float64
-    return torch.where(counts, each, 0).sum(dtype=wide)
-
-
-def _why(learns: bool, input: Tensor) -> str:
-    if learns:
-        return "a gradient by the weights of the classes is wanted, which no kernel has"
-    if input.device.type != "cpu":
-        return f"there are no kernels of rows for {input.device.type}"
-    return "torch's operations are traced, transformed or watched"
 
 
 class _Loss(NamedTuple):

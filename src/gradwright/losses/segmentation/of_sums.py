@@ -19,7 +19,7 @@ from torch._C._functorch import is_legacy_batchedtensor
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import Empty, Reduction, are_values_to_be_read, is_transformed
-from gradwright.losses.common.plans import is_planned, tell
+from gradwright.losses.common.plans import is_planned, tell, why_unfused
 from gradwright.losses.segmentation.confusion import Arguments
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -47,7 +47,7 @@ def loss_of_sums(arguments: Arguments, of: OfSums) -> Tensor:
     learns = any(other.requires_grad for other in others)
     if learns or not are_values_to_be_read([prediction, *others, arguments.mask]):
         if is_planned():
-            tell("sums and gradients", Plan("torch", _why(learns, prediction)))
+            tell("sums and gradients", Plan("torch", why_unfused(learns, prediction)))
         return _unfused(arguments, of, prediction)
     return _OfSums.apply(arguments, of, prediction)  # type: ignore[no-any-return, no-untyped-call]  # of a Function
 
@@ -71,14 +71,6 @@ def power_by_torch(base: Tensor, exponent: float) -> Tensor:
         return base
     is_above = base > 0
     return torch.where(is_above, torch.where(is_above, base, 1.0) ** exponent, base.detach().clamp_min(0))
-
-
-def _why(learns: bool, prediction: Tensor) -> str:
-    if learns:
-        return "a gradient by another argument is wanted, which no kernel has"
-    if prediction.device.type != "cpu":
-        return f"there are no kernels of rows for {prediction.device.type}"
-    return "torch's operations are traced, transformed or watched"
 
 
 def _dtype_of(prediction: Tensor) -> torch.dtype:
