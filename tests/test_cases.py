@@ -83,7 +83,8 @@ def test_a_variant_has_a_fix_where_the_case_has_one(code: str, variant: str, run
         pytest.skip("it has none")
     written = VARIANTS[variant](bad.read_text())
     ran = run(written.write(tmp_path), *written.arguments, cwd=tmp_path, module=written.module)
-    assert any(finding.fix for finding in ran.report.findings), ran.stderr
+    told = [(finding.code, finding.message, finding.hints) for finding in ran.report.findings]
+    assert any(finding.fix for finding in ran.report.findings), (told, ran.stderr)
 
 
 @pytest.mark.parametrize(("code", "variant"), in_turn(3))

@@ -50,14 +50,16 @@ class Setting:
     counted: bool = True
 
 
-def measure(setting: Setting, subjects: Sequence[Subject], args: Args) -> list[list[Seconds]] | None:
-    """Each subject's seconds in rounds in which all have their turn; one round where that takes long.
+def measure(
+    setting: Setting, subjects: Sequence[Subject], args: Args, enough: float = ENOUGH_SECONDS
+) -> list[list[Seconds]] | None:
+    """Each subject's seconds in rounds in which all have their turn; one round where that takes ``enough`` seconds.
 
     None if one raises.
     """
     taken: list[list[Seconds]] = [[] for _ in subjects]
     started = time.perf_counter()
-    while len(taken[0]) < MOST_ROUNDS and (not taken[0] or time.perf_counter() - started < ENOUGH_SECONDS):
+    while len(taken[0]) < MOST_ROUNDS and (not taken[0] or time.perf_counter() - started < enough):
         for subject, mine in zip(subjects, taken, strict=True):
             one = once(setting, subject, args)
             if one is None:
