@@ -18,7 +18,7 @@ from gradwright.losses.distributions.gaussian_nll import GaussianNLLLoss
 from gradwright.losses.distributions.kl import KLDivLoss
 from gradwright.losses.generative.hinge_gan import HingeGANDiscriminatorLoss
 from gradwright.losses.generative.wgan import WGANCriticLoss
-from gradwright.losses.language import linear_cross_entropy
+from gradwright.losses.language import chunks
 from gradwright.losses.language.linear_cross_entropy import LinearCrossEntropyLoss
 from gradwright.losses.metric.triplet import TripletMarginLoss
 from gradwright.losses.regression.barron import GeneralRobustLoss
@@ -135,7 +135,7 @@ def test_nothing_as_large_as_the_input_is_allocated_but_the_gradients(row: Row) 
 
 def test_linear_cross_entropy_holds_two_chunks_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, words, chunk = 256, MANY, 20_000
-    monkeypatch.setattr(linear_cross_entropy, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     inputs, weight = torch.randn(rows, 4, requires_grad=True), torch.randn(words, 4, requires_grad=True)
     loss, target = LinearCrossEntropyLoss(), torch.arange(rows)
 

@@ -8,7 +8,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import gradwright as gw
 from gradwright.errors import UsageError
-from gradwright.losses.language import linear_cross_entropy as module
+from gradwright.losses.language import chunks
 from gradwright.losses.language.linear_cross_entropy import LinearCrossEntropyLoss, linear_cross_entropy, reference
 
 
@@ -39,13 +39,13 @@ def test_no_tensor_of_all_logits_is_ever_made() -> None:
     assert _largest_allocation(lambda: F.cross_entropy(F.linear(x, w), y)) >= rows * classes * 4  # it does see them
     for reduction in ("mean", "none"):
         found = _largest_allocation(lambda r=reduction: linear_cross_entropy(x, w, y, reduction=r).sum())
-        assert found <= module.CHUNK * 4 < rows * classes * 4
+        assert found <= chunks.CHUNK * 4 < rows * classes * 4
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("chunk", [1, 100, 333])
 def test_how_many_chunks_there_are_makes_no_difference(monkeypatch, chunk: int, reduction: str) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     x, w, y = _drawn(23, 5, 30)
     b = torch.linspace(-1, 1, 30).requires_grad_()
     y[3] = -100

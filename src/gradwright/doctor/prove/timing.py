@@ -107,9 +107,8 @@ def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadli
 
 def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
     """How many times as fast the candidate is: the median of the rounds."""
-    return statistics.median(
-        old.of(setting.phase) / max(new.of(setting.phase), 1e-9) for old, new in zip(*found, strict=True)
-    )
+    original, candidate = ([one.of(setting.phase) for one in rounds] for rounds in found)
+    return statistics.median(old / max(new, 1e-9) for old, new in zip(original, candidate, strict=True))
 
 
 def _alone(setting: Setting, args: Args, full: int, deadline: float) -> float | None:

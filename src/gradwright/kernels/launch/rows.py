@@ -248,8 +248,9 @@ def _compiled(
             paths.append({})
     real: Literal["f32", "f64"] = "f64" if precision == torch.float64 else "f32"
     run = positions_a_run(lines.classes, real)
-    if run < LONG_RUN and all(r.is_dense for r in reads) and all(w.is_dense for w in writes):
-        run = 0  # nothing has to be packed: long runs are worth more than a scratch buffer
+    is_dense = all(r.is_dense for r in reads) and all(w.is_dense for w in writes)
+    if is_dense and (run < LONG_RUN or not program.stages):
+        run = 0  # nothing has to be packed or held: long runs are worth more than a scratch buffer
     loops = RowLoops(program, real, walk, tuple(reads), tuple(writes), walk == "across" and run > 0)
     if not fits(loops):
         loops = replace(loops, is_narrow=False)

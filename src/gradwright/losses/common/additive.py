@@ -8,7 +8,8 @@ looked at, and the fault named. On an accelerator, where looking would stop the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -91,7 +92,8 @@ class Additive:
         if is_planned():
             ready, values = of._sampled((), given)
             for what, fusion, operands in shown.passes(ready, values):
-                tell(what, fusion.launch(operands).plan())
+                plan = fusion.launch(operands).plan()
+                tell(what, replace(plan, bytes=plan.bytes - _read_again(operands)))
         if are_values_to_be_read([*tensors.values(), weight, mask]) and _has_nan(value):
             self._look_for_faults(where, tensors, weight, mask)
         return value if share.after is None else value * share.after
@@ -123,6 +125,18 @@ class Additive:
             if bool(bad.any()):
                 found[fault.argument] = (fault.what, whole, bad, fault.do)
         refuse_values(where, found)
+
+
+def _read_again(operands: Sequence[Any]) -> int:
+    """The bytes of operands that are the memory of another one: a variance, and the same without its graph."""
+    known: set[tuple[object, ...]] = set()
+    total = 0
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            memory = operand.data_ptr(), operand.shape, operand.stride()
+            total += operand.nbytes if memory in known else 0
+            known.add(memory)
+    return total
 
 
 def _has_nan(value: Tensor) -> bool:

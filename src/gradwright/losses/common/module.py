@@ -26,6 +26,9 @@ class Loss(nn.Module):
         """How a call with these arguments is computed: each launch of the value and its gradients, its back end, and
         why it is no kernel, where it is none.
 
+        What arrives at the loss in the backward is taken to be what arrived the last time: a loss whose value and
+        gradients are one pass takes one more for the gradients where that changes from call to call.
+
         Cost: that of the call, and its kernels' compilation, if there are none yet. Nothing is changed.
         """
         with planning() as (steps, also):

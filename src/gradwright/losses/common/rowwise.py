@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _is_any_autocast_enabled
 from torch._C._autograd import _top_saved_tensors_default_hooks as saved_tensors_hooks
 from torch._C._functorch import is_legacy_batchedtensor
 
@@ -26,8 +25,7 @@ from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import Options, are_values_to_be_read, is_transformed
 from gradwright.losses.common.dividing import Share
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
-
-_HALF = (torch.float16, torch.bfloat16)
+from gradwright.losses.common.precision import dtype_of_value, widened
 
 
 class Formulas(NamedTuple):
@@ -103,8 +101,8 @@ def rowwise(
     elements = [operands[name] for name, axes in of.formulas.inputs.items() if axes == "element"]
     tensors = [value for value in operands.values() if isinstance(value, Tensor)]
     dtype = result_dtype(dict(zip(of.formulas.inputs, elements, strict=False)))
-    if dtype in _HALF and options.reduction != "none" and _is_any_autocast_enabled():
-        dtype = torch.float32
+    if options.reduction != "none":
+        dtype = dtype_of_value(dtype)
     call = Call(of, operands, unfused, dim, options.mask, dtype)
     is_reduced = options.reduction != "none"
     learns = any(
@@ -126,7 +124,7 @@ def _unfused(call: Call, elements: Sequence[Tensor], share: float | Tensor, is_r
         chosen = call.mask.unsqueeze(call.dim)
         elements = [torch.where(chosen, element, 0.0) for element in elements]
     with torch.autocast(elements[0].device.type, enabled=False):
-        wide = [e.float() if e.dtype in _HALF else e for e in elements]
+        wide = [widened(element) for element in elements]
         rows = call.unfused(*wide)
         if call.mask is not None:
             rows = torch.where(call.mask, rows, 0.0)

@@ -32,9 +32,9 @@ from gradwright.losses.common.arguments import (
 )
 from gradwright.losses.common.module import Loss
 from gradwright.losses.common.plans import tell_also
+from gradwright.losses.common.precision import dtype_of_value, widened
 
 _WHERE = "info_nce_loss(query, positive)"
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def info_nce_loss(
@@ -80,8 +80,8 @@ def info_nce_loss(
     dtype = tensors[0].dtype
     for each in tensors[1:]:
         dtype = torch.promote_types(dtype, each.dtype)
-    if dtype in _HALF and torch.is_autocast_enabled(query.device.type) and reduction != "none":
-        dtype = torch.float32
+    if reduction != "none":
+        dtype = dtype_of_value(dtype)
     tell_also("vectors' lengths, and the product of queries and candidates" if normalize else "the product")
     with torch.autocast(query.device.type, enabled=False):
         logits, target = _logits(query, positive, negatives, temperature, normalize, mask)
@@ -133,9 +133,7 @@ def _logits(
     """Similarities, and each row's class."""
 
     def ready(vectors: Tensor) -> Tensor:
-        if vectors.dtype in _HALF:
-            vectors = vectors.float()
-        return F.normalize(vectors, dim=-1) if normalize else vectors
+        return F.normalize(widened(vectors), dim=-1) if normalize else widened(vectors)
 
     if mask is not None:  # before the product, so that no NaN of a pair that does not count reaches another
         query = torch.where(mask[:, None], query, 0.0)

@@ -29,8 +29,6 @@ from gradwright.losses.common.arguments import Empty, Reduction, are_values_to_b
 from gradwright.losses.common.plans import is_planned, tell
 from gradwright.losses.segmentation.lovasz_kernel import extension_by_kernel
 
-_HALF = (torch.float16, torch.bfloat16)
-
 
 class Rows(NamedTuple):
     """What is put in order: for each class the elements of ``images`` images. ``target``: of numbers [N, P], the class
@@ -84,11 +82,6 @@ def reduced(losses: Tensor, anything: Tensor, dtype: torch.dtype, reduction: Red
     if empty == "nan":
         losses = torch.where(anything, losses, torch.nan)
     return losses.to(dtype)
-
-
-def result_dtype(input: Tensor) -> torch.dtype:
-    is_half = input.dtype in _HALF and torch.is_autocast_enabled(input.device.type)
-    return torch.float32 if is_half else input.dtype
 
 
 def as_rows(tensor: Tensor) -> Tensor:

@@ -24,11 +24,11 @@ from gradwright.losses.common.arguments import (
     require_same_shape,
 )
 from gradwright.losses.common.module import Loss
+from gradwright.losses.common.precision import dtype_of_value, widened
 from gradwright.losses.segmentation.confusion import beside, mask_of_rows
-from gradwright.losses.segmentation.lovasz import Rows, as_rows, lovasz_of, reduced, result_dtype, slopes_by_torch
+from gradwright.losses.segmentation.lovasz import Rows, as_rows, lovasz_of, reduced, slopes_by_torch
 
 _WHERE = "lovasz_hinge_loss(input, target)"
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def lovasz_hinge_loss(
@@ -69,7 +69,7 @@ def lovasz_hinge_loss(
     counts = mask_of_rows(_WHERE, mask, input)
     if ignore_index is not None:
         counts = target != ignore_index if counts is None else counts & (target != ignore_index)
-    logits = as_rows(input.float() if input.dtype in _HALF else input).unsqueeze(1)
+    logits = as_rows(widened(input)).unsqueeze(1)
     if counts is not None:
         counts = as_rows(counts)
 
@@ -82,7 +82,7 @@ def lovasz_hinge_loss(
 
     images = 1 if per_image else max(input.shape[0], 1)
     made = lovasz_of(logits, Rows(as_rows(target), counts, images, 1, 1.0, False), look)
-    return reduced(made.losses[:, 0], _anything(counts, input), result_dtype(input), reduction, empty)
+    return reduced(made.losses[:, 0], _anything(counts, input), dtype_of_value(input.dtype), reduction, empty)
 
 
 def _anything(counts: Tensor | None, input: Tensor) -> Tensor:

@@ -28,11 +28,11 @@ from gradwright.losses.common.arguments import (
 )
 from gradwright.losses.common.classes import refuse_class, require_classes
 from gradwright.losses.common.module import Loss
+from gradwright.losses.common.precision import dtype_of_value, widened
 from gradwright.losses.segmentation.confusion import mask_of_rows
-from gradwright.losses.segmentation.lovasz import Rows, as_rows, lovasz_of, reduced, result_dtype, slopes_by_torch
+from gradwright.losses.segmentation.lovasz import Rows, as_rows, lovasz_of, reduced, slopes_by_torch
 
 _WHERE = "lovasz_softmax_loss(input, target)"
-_HALF = (torch.float16, torch.bfloat16)
 _LOOSE = 1e-4
 Classes = Literal["present", "all"]
 
@@ -77,7 +77,7 @@ def lovasz_softmax_loss(
     counts = mask_of_rows(_WHERE, mask, target)
     if ignore_index is not None:
         counts = target != ignore_index if counts is None else counts & (target != ignore_index)
-    wide = input.float() if input.dtype in _HALF else input
+    wide = widened(input)
     if counts is not None:  # so that no NaN of what does not count reaches a gradient
         wide = torch.where(counts.unsqueeze(1), wide, 0.0)
     if from_logits:
@@ -100,7 +100,7 @@ def lovasz_softmax_loss(
     else:
         losses = made.losses.mean(1)
     anything = counts.any() if counts is not None else torch.tensor(target.numel() > 0, device=input.device)
-    return reduced(losses, anything, result_dtype(input), reduction, empty)
+    return reduced(losses, anything, dtype_of_value(input.dtype), reduction, empty)
 
 
 def _require(classes: str) -> None:

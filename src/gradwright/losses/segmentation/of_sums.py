@@ -20,9 +20,9 @@ from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import Empty, Reduction, are_values_to_be_read, is_transformed
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
+from gradwright.losses.common.precision import dtype_of_value, widened
 from gradwright.losses.segmentation.confusion import Arguments
 
-_HALF = (torch.float16, torch.bfloat16)
 STEEPEST: Final = 1e30  # a slope of a power below 1, near 0: times what it multiplies there, it is in float32's range
 
 
@@ -73,18 +73,13 @@ def power_by_torch(base: Tensor, exponent: float) -> Tensor:
     return torch.where(is_above, torch.where(is_above, base, 1.0) ** exponent, base.detach().clamp_min(0))
 
 
-def _dtype_of(prediction: Tensor) -> torch.dtype:
-    is_half = prediction.dtype in _HALF and torch.is_autocast_enabled(prediction.device.type)
-    return torch.float32 if is_half else prediction.dtype
-
-
 def _unfused(arguments: Arguments, of: OfSums, prediction: Tensor) -> Tensor:
     wide = torch.float32 if prediction.device.type == "mps" else torch.float64
-    dtype, dim = _dtype_of(prediction), arguments.dim
+    dtype, dim = dtype_of_value(prediction.dtype), arguments.dim
     if arguments.mask is not None:  # before, too, so that no NaN of what does not count reaches a gradient
         prediction = torch.where(arguments.mask.unsqueeze(dim), prediction, 0.0)
     with torch.autocast(prediction.device.type, enabled=False):
-        each = arguments.each(prediction.float() if prediction.dtype in _HALF else prediction)
+        each = arguments.each(widened(prediction))
         if arguments.mask is not None:
             each = torch.where(arguments.mask.unsqueeze(dim), each, 0.0)
         others = [axis + 1 for axis in range(prediction.ndim) if axis != dim]
@@ -128,7 +123,7 @@ class _OfSums(torch.autograd.Function):
         ctx.slopes = [
             [factor * slope for slope in _by_p(slopes)] for factor, (_, slopes) in zip(factors, made, strict=True)
         ]
-        return torch.tensor(value, dtype=_dtype_of(prediction))
+        return torch.tensor(value, dtype=dtype_of_value(prediction.dtype))
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor | None) -> tuple[None, None, Tensor | None]:
