@@ -71,6 +71,13 @@ class OptimizerUse:
     site: Subject | None = None
 
 
+OnStep = Callable[[Optimizer, Subject], None]
+
+
+def _nothing(optimizer: Optimizer, subject: Subject) -> None:
+    """Nobody wants to know."""
+
+
 class OptimizerWatch:
     """Listens to every optimizer through torch's own global hooks. What it looks at is looked at ``apart``."""
 
@@ -81,8 +88,11 @@ class OptimizerWatch:
         pulse: Callable[[], None],
         on_fault: OnFault,
         apart: Callable[[], AbstractContextManager[None]],
+        before_step: OnStep = _nothing,
+        after_step: OnStep = _nothing,
     ) -> None:
         self._clock, self._on_new, self._pulse, self._on_fault, self._apart = clock, on_new, pulse, on_fault, apart
+        self._tell_before, self._tell_after = before_step, after_step
         self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
         self._all: list[OptimizerUse] = []
         self._handles: list[Any] = []
@@ -115,6 +125,7 @@ class OptimizerWatch:
         use = self.uses.get(optimizer) or self._meet(optimizer)
         with self._apart():
             self._judge(use)
+            self._tell_before(optimizer, use.subject)
 
     def _judge(self, use: OptimizerUse) -> None:
         if use.added_to_stale and not use.cleared and all(held.now() is not None for held in use.remembered):
@@ -130,6 +141,7 @@ class OptimizerWatch:
         with self._apart():
             self._judge(use)
             use.remembered = list(islice(self._remembered(optimizer), _SAMPLE))
+            self._tell_after(optimizer, use.subject)
         use.steps += 1
         use.added_to_stale = use.cleared = False
         self._clock.steps = max(self._clock.steps, use.steps)

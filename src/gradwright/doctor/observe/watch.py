@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.optim import Optimizer
 
 import gradwright
 from gradwright.doctor.observe.clock import Clock
@@ -18,6 +19,8 @@ from gradwright.doctor.observe.faults import FaultWatch
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
 from gradwright.doctor.observe.hand_updates import HandUpdateWatch
+from gradwright.doctor.observe.looker import Looker, Surroundings
+from gradwright.doctor.observe.lookers import all_lookers
 from gradwright.doctor.observe.losses import LossWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
@@ -52,7 +55,11 @@ class Watch:
         self.faults = FaultWatch()
         self.losses = LossWatch(self._fault)
         self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
-        self.optimizers = OptimizerWatch(clock, self._meet, self._pulse, self._fault, self.faults.ours)
+        around = Surroundings(clock, self._meet, self._fault, self.faults.ours)
+        self.lookers: list[Looker] = [looker(around) for looker in all_lookers()]
+        self.optimizers = OptimizerWatch(
+            clock, self._meet, self._pulse, self._fault, self.faults.ours, self._before_step, self._after_step
+        )
         self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)
         self.gradients = GradientWatch(
             clock, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
@@ -64,10 +71,14 @@ class Watch:
         self.functions.install()
         self.gradients.install()
         self.optimizers.install()
+        for looker in self.lookers:
+            looker.install()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.losses.stop()
+        for looker in reversed(self.lookers):
+            looker.remove()
         self.optimizers.remove()
         self.gradients.remove()
         self.functions.remove()
@@ -84,6 +95,8 @@ class Watch:
     def facts(self) -> list[Fact]:
         known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts() + self.by_hand.facts()
         known += self.faults.facts()
+        for looker in self.lookers:
+            known += looker.facts()
         for more in self._more:
             known += more()
         return known
@@ -101,13 +114,25 @@ class Watch:
         self.faults.arrived(site)
         self.optimizers.before_backward(site)
         self.by_hand.before_backward(site, root)
+        for looker in self.lookers:
+            looker.before_backward(site, root)
         self.faults.starts(site)
 
     def _after_backward(self, site: Subject) -> None:
         self.faults.ended(site)
         self.by_hand.after_backward(site)
+        for looker in self.lookers:
+            looker.after_backward(site)
         self.faults.left(site)
         self.losses.after_backward()
+
+    def _before_step(self, optimizer: Optimizer, subject: Subject) -> None:
+        for looker in self.lookers:
+            looker.before_step(optimizer, subject)
+
+    def _after_step(self, optimizer: Optimizer, subject: Subject) -> None:
+        for looker in self.lookers:
+            looker.after_step(optimizer, subject)
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""
