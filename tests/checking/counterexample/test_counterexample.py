@@ -12,6 +12,7 @@ import torch
 import gradwright as gw
 from gradwright.checking.counterexample import fails
 
+pytestmark = pytest.mark.xdist_group("counterexamples")  # all scripts are made once: by one worker
 Function = torch.autograd.Function
 
 

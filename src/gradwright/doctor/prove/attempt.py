@@ -17,7 +17,7 @@ from gradwright.doctor.prove.harness import Harness, Verdict
 from gradwright.doctor.prove.learning import OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import LIMIT, mutants
 from gradwright.doctor.prove.specimens import Args, cuts, describe, not_square, tensors
-from gradwright.doctor.prove.timing import Timing, compare_speed
+from gradwright.doctor.prove.timing import FASTER, Timing, compare_speed
 from gradwright.doctor.prove.trees import CannotCopyError
 from gradwright.doctor.prove.trial import Subject, Trial, real, run
 from gradwright.doctor.session.model import Proof
@@ -191,7 +191,8 @@ class Attempt:
         wanted &= real(names(args), args)
         counted = "elementwise(" not in self.proposal.added
         setting = Setting(mine.original, candidate, names, wanted, self.phase, mine.grad, self.prepared, counted)
-        return compare_speed(setting, args, seconds=seconds, deadline=mine.deadline)
+        needed = {"same": FASTER, "kept": NOT_MUCH_SLOWER}.get(self.expect, 0.0)
+        return compare_speed(setting, args, seconds=seconds, deadline=mine.deadline, needed=needed)
 
     def _exact(self, candidate: Subject) -> tuple[str, ...] | str:
         """The shapes at which outputs and vjps are equal as real formulas. A string: they are not."""

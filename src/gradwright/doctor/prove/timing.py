@@ -25,7 +25,7 @@ SMALLER = 0.9
 NO_SLOWER = 0.95
 COUNTED_SECONDS = 0.05  # counting the bytes of a call takes several times as long, if it is one of many operations
 FEW_OPERATIONS = 2_000
-SURE_SECONDS = 1.0  # before saying "no faster": a few rounds tell what else the machine was doing
+SURE_SECONDS = 0.5  # before saying "no faster"
 AS_FAST = 2.0  # a phase that takes no more and no less than this many times as long, and a little, does the same work
 A_LITTLE = 1e-4
 
@@ -56,11 +56,14 @@ class Timing:
         return told
 
 
-def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadline: float) -> Timing | None:
+def compare_speed(
+    setting: Setting, args: Args, *, seconds: float | None, deadline: float, needed: float = 0.0
+) -> Timing | None:
     """Seconds of the phase, medians of interleaved calls. None if a call raises or the time is up.
 
     ``seconds``: how long the original's phase took in the run, on ``args`` as they are; then only the candidate is
-    timed on them, if what it still has to do besides allows that.
+    timed on them, if what it still has to do besides allows that. ``needed``: the ratio that a candidate has to reach;
+    what falls short is timed again, as a few rounds tell what else the machine was doing.
     """
     best: Timing | None = None
     longest, full = longest_axis(args), _elements(args, None)
@@ -74,7 +77,7 @@ def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadli
         if measured is None:
             break
         small, found = measured
-        if _ratio(setting, found) < FASTER and describe(small) == describe(args):
+        if _ratio(setting, found) < needed and describe(small) == describe(args):
             left = min(SURE_SECONDS, SHARE_OF_TIME_LEFT * (deadline - time.monotonic()))
             again = measure(setting, (setting.original, setting.candidate), small, left)
             found = [[*one, *more] for one, more in zip(found, again or ([], []), strict=True)]
@@ -100,7 +103,7 @@ def compare_speed(setting: Setting, args: Args, *, seconds: float | None, deadli
     if seconds is None or best is None or whole is None:
         return best
     ratio = seconds / max(whole, 1e-9)
-    if ratio < FASTER <= best.ratio:
+    if ratio < needed <= best.ratio:
         return best  # the run had the machine to itself, or had not: both at one time know better
     return Timing(seconds, whole, describe(args), ratio, best.before_bytes, best.after_bytes, best.bytes_on)
 
