@@ -104,6 +104,40 @@ def test_an_epsilon_that_bounds_the_loss_is_told_with_the_value_that_is_right() 
     assert "where" in found.wrong_at and "is right" in found.wrong_at
 
 
+def soft_entropy(u, v):
+    return -(v * torch.log(u.softmax(1))).sum(1).mean()
+
+
+def divergence(u, v):
+    p = u.exp() / u.exp().sum(-1, keepdim=True)
+    return (v * (v / p).log()).sum() / len(u)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [(soft_entropy, "cross_entropy(u, v)"), (divergence, "kl_div(u, v, from_logits=True)")],
+)
+def test_a_target_may_be_a_distribution_of_each_row(function, call: str) -> None:
+    u, _ = _rows()
+    v = torch.rand(30, 7).softmax(1)
+    (found,) = _known(function, u, v)
+    assert found.call == call and found.from_0_to_1 and found.wrong_at
+
+
+def test_a_call_that_refuses_rows_of_no_classes_is_verified() -> None:
+    u, _ = _rows()
+    report = gw.diagnose(soft_entropy, u, torch.rand(30, 7).softmax(1))
+    (finding,) = (one for one in report.findings if one.code == "GW510")
+    assert finding.fix is not None and "gw.losses.cross_entropy(u, v" in finding.fix.diff
+    assert any("refused where" in said for said in finding.fix.proof.on)
+
+
+def test_one_hot_rows_are_distributions_too() -> None:
+    u, labels = _rows()
+    (found,) = _known(soft_entropy, u, torch.nn.functional.one_hot(labels, 7).float())
+    assert found.call == "cross_entropy(u, v)"
+
+
 def test_an_attribute_is_handed_on_as_one() -> None:
     module = Overlap(0.25)
     (found,) = _known(Overlap.forward, module, *_masks(), names=("self", "u", "v"))

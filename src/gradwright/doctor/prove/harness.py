@@ -36,6 +36,8 @@ class Harness(Learner):
         for known in self.known:
             known.mine = self._run(candidate, known.trial, known)
             found = self.compare(known, known.mine)
+            if self.manner.outputs_too and _refuses_nothing(known):
+                known.trial = replace(known.trial, loud=known.trial.label)
             refused = known.trial.loud and known.mine.raised
             if found.told and not known.trial.special and not refused and not self._by_equal_elements(known):
                 return Verdict(worst, (known.trial, found))
@@ -134,6 +136,12 @@ def _refused(known: Known) -> Trial:
     if not (words and silent):
         return known.trial
     return replace(known.trial, loud=known.trial.special or known.trial.loud, special="")
+
+
+def _refuses_nothing(known: Known) -> bool:
+    """Whether the candidate says a word of ours of tensors without elements."""
+    words = known.mine is not None and known.mine.raised.startswith("UsageError")
+    return words and any(not tensor.numel() for tensor in tensors(known.trial.args))
 
 
 def _spoils(mine: Outcome | None, twin: Outcome) -> bool:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-# What a target holds: real numbers; 0 and 1 for each element of the prediction; a class number for each row.
-Target = Literal["real", "binary", "class"]
+# What a target holds: real numbers; 0 and 1 for each element of the prediction; a class number for each row; a
+# distribution over the classes of each row.
+Target = Literal["real", "binary", "class", "distribution"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """``name``: of the function. ``options``: its numbers, with their usual values. ``fixed``: what else is said."""
+    """``name``: of the function. ``options``: its numbers, with their usual values. ``fixed``: what else is said.
+    ``axis``: that of the classes, where the target is a distribution."""
 
     name: str
     target: Target
@@ -20,6 +22,7 @@ class Entry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     reductions: tuple[str, ...] = ("mean", "sum")
     from_probabilities: bool = False
+    axis: int = 1
 
 
 def _overlap(name: str, **options: float) -> tuple[Entry, ...]:
@@ -41,6 +44,17 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry("binary_cross_entropy_with_logits", "binary"),
     Entry("binary_focal_loss", "binary", {"gamma": 2.0, "alpha": 0.25}),
     Entry("cross_entropy", "class"),
+    Entry("cross_entropy", "distribution"),
+    *(
+        Entry(
+            "kl_div",
+            "distribution",
+            fixed={"from_logits": True} | ({} if axis == -1 else {"dim": axis}),
+            reductions=("mean", "sum", "batchmean"),
+            axis=axis,
+        )
+        for axis in (-1, 1)
+    ),
     Entry("focal_loss", "class", {"gamma": 2.0}),
     *_overlap("dice_loss", smooth=0.0),
     *_overlap("jaccard_loss", smooth=0.0),

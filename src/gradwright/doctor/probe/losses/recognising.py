@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from gradwright import losses
-from gradwright.doctor.probe.losses.catalogue import CATALOGUE, Entry
+from gradwright.doctor.probe.losses.catalogue import CATALOGUE, Entry, Target
 from gradwright.doctor.probe.losses.sizes import of_size
 from gradwright.doctor.probe.shrink import describe
 from gradwright.doctor.session.facts import KnownLoss
@@ -31,6 +31,7 @@ from gradwright.doctor.source.places import body_of
 from gradwright.kernels.machine.compiling import without_machine_code
 
 SAME = 1e-9
+ONE = 1e-2  # a sum of probabilities, of 16 bits, too
 NEAR = 1e-4  # an epsilon in a logarithm or a denominator
 FEW_ELEMENTS = 4_096
 MOST_NUMBERS = 6
@@ -73,7 +74,7 @@ def known_loss(
     roles = _roles(args)
     if roles is None:
         return
-    places, kind = roles
+    places, kinds = roles
     prediction, target = (args[place] for place in places)
     small_prediction, small_target = _cut(prediction, target)
 
@@ -84,7 +85,7 @@ def known_loss(
         return found
 
     with without_machine_code("it is tried a few times only"):
-        match = _recognised(call, _numbers(function, names, args), small_prediction, small_target, kind)
+        match = _recognised(call, _numbers(function, names, args), small_prediction, small_target, kinds)
     if match is None:
         return
     size, wrong = _wrong_at(call, match, small_prediction, small_target)
@@ -99,7 +100,7 @@ def known_loss(
         call=match.call(names[places[0]], names[places[1]]),
         prediction=places[0],
         target=places[1],
-        from_0_to_1=kind == "binary",
+        from_0_to_1=match.entry.target in ("binary", "distribution"),
         wrong_at=wrong,
         size=size,
         before_seconds=before,
@@ -108,8 +109,8 @@ def known_loss(
     )
 
 
-def _roles(args: tuple[Any, ...]) -> tuple[tuple[int, int], str] | None:
-    """The places of prediction and target, and what the target holds; None where they are no such pair."""
+def _roles(args: tuple[Any, ...]) -> tuple[tuple[int, int], tuple[Target, ...]] | None:
+    """The places of prediction and target, and what the target may hold; None where they are no such pair."""
     places = [place for place, value in enumerate(args) if isinstance(value, Tensor)]
     if len(places) != 2:
         return None
@@ -124,9 +125,16 @@ def _roles(args: tuple[Any, ...]) -> tuple[tuple[int, int], str] | None:
     if target.shape == prediction.shape:
         values = target.detach()
         is_binary = target.dtype is torch.bool or bool(((values == 0) | (values == 1)).all())
-        return (first, second), "binary" if is_binary else "real"
+        kinds: tuple[Target, ...] = ("binary",) if is_binary else ("real",)
+        return (first, second), (*kinds, "distribution") if _are_distributions(values) else kinds
     is_class = not target.is_floating_point() and target.ndim == prediction.ndim - 1 and prediction.ndim > 1
-    return ((first, second), "class") if is_class else None
+    return ((first, second), ("class",)) if is_class else None
+
+
+def _are_distributions(values: Tensor) -> bool:
+    if not values.is_floating_point() or values.ndim < 2 or bool((values < 0).any()):
+        return False
+    return any(bool(((values.sum(axis) - 1).abs() < ONE).all()) for axis in (1, -1))
 
 
 def _cut(prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,14 +180,13 @@ def _recognised(
     numbers: Mapping[str, float],
     prediction: Tensor,
     target: Tensor,
-    kind: str,
+    kinds: Sequence[Target],
 ) -> Match | None:
-    classes = prediction.shape[1] if kind == "class" else 0
     best: tuple[float, Match] | None = None
     for entry in CATALOGUE:
-        if entry.target != kind or not hasattr(losses, entry.name):
+        if entry.target not in kinds or not hasattr(losses, entry.name):
             continue
-        points = [_drawn(prediction, target, kind, classes, seed, entry.from_probabilities) for seed in range(2)]
+        points = [_drawn(prediction, target, entry, seed) for seed in range(2)]
         known = [_differentiated(call, *point) for point in points]
         if any(each is None for each in known):
             continue
@@ -214,20 +221,21 @@ def _matches(entry: Entry, numbers: Mapping[str, float]) -> Iterator[Match]:
             yield Match(entry, values, texts, reduction)
 
 
-def _drawn(
-    prediction: Tensor, target: Tensor, kind: str, classes: int, seed: int, from_probabilities: bool
-) -> tuple[Tensor, Tensor]:
+def _drawn(prediction: Tensor, target: Tensor, entry: Entry, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     mine = torch.randn(prediction.shape, generator=generator, dtype=torch.float64) * 2
-    if from_probabilities:
+    kind = entry.target
+    if entry.from_probabilities:
         mine = mine.softmax(1) if kind == "class" else mine.sigmoid()
     if kind == "class":
-        its = torch.randint(0, classes, target.shape, generator=generator).to(target.dtype)
+        its = torch.randint(0, prediction.shape[1], target.shape, generator=generator).to(target.dtype)
     elif kind == "binary":
         its = torch.randint(0, 2, target.shape, generator=generator)
         its = its.to(torch.float64 if target.is_floating_point() else target.dtype)
     else:
         its = torch.randn(target.shape, generator=generator, dtype=torch.float64)
+    if kind == "distribution":
+        its = its.softmax(entry.axis)
     return mine.requires_grad_(), its
 
 
