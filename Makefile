@@ -55,8 +55,8 @@ $(TRITON)/.ready: $(READY)
 	@touch $@
 
 test-triton: $(TRITON)/.ready ## Triton kernels without a GPU: run by Triton's interpreter, compiled for one (1 GB to install)
-	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest tests/kernels/launch/test_triton.py
-	$(TRITON)/bin/python -m pytest tests/kernels/code/test_triton_code.py
+	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest tests/kernels/launch/test_triton.py tests/kernels/launch/test_triton_rows.py
+	$(TRITON)/bin/python -m pytest tests/kernels/code/test_triton_code.py tests/kernels/code/test_triton_rows.py
 
 bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/how_much_does_watching_cost.py

@@ -1,4 +1,4 @@
-"""A row program on tensors: the kernel of a CPU, or torch's operations, one after the other."""
+"""A row program on tensors: the kernel of a CPU or of an accelerator, or torch's operations, one after the other."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from gradwright.kernels.launch.plain_rows import PlainRows
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.results import Operand
 from gradwright.kernels.launch.row_geometry import Lines, lines_of
+from gradwright.kernels.launch.triton_rows import triton_rows
 from gradwright.kernels.launch.walks import KINDS
 from gradwright.kernels.machine import pool
 from gradwright.kernels.machine.compiling import Kernel, NoMachineCode, is_suspended, kernel
+from gradwright.kernels.machine.triton_functions import NoTritonKernel
 
 BLOCK: Final = 65_536  # elements in a block, some 256 KiB of float32: a few of them lie in a core's second cache
 PARTS: Final = 32  # blocks at most, where classes are summed
@@ -96,8 +98,10 @@ def _prepared(program: RowProgram, operands: Sequence[Operand], dim: int, dtypes
     precision = _precision(operands, dtypes)
     try:
         _require_kernel(program, operands, dim)
+        if any(isinstance(operand, Tensor) and operand.device.type == "cuda" for operand in operands):
+            return triton_rows(program, operands, dim, dtypes, precision)
         return _compiled(program, operands, dim, dtypes, precision)
-    except NoMachineCode as reason:
+    except (NoMachineCode, NoTritonKernel) as reason:
         return PlainRows(program, dim, dtypes, precision, str(reason))
 
 
@@ -105,7 +109,7 @@ def _require_kernel(program: RowProgram, operands: Sequence[Operand], dim: int) 
     for (_, axes), operand in zip(program.inputs, operands, strict=True):
         if not isinstance(operand, Tensor):
             continue
-        if operand.device.type != "cpu":
+        if operand.device.type not in ("cpu", "cuda"):
             raise NoMachineCode(f"there are no kernels of rows for {operand.device.type}")
         if type(operand) not in _PLAIN:
             raise NoMachineCode(f"{type(operand).__name__} is a subclass of Tensor, which sees torch's operations only")

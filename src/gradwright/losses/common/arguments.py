@@ -114,9 +114,15 @@ def require_not_negative(where: str, **numbers: float) -> None:
 
 def are_values_to_be_read(tensors: Sequence[Tensor | None]) -> bool:
     """May the values be looked at without a cost: in eager mode on a CPU, tensors with numbers of their own?"""
+    return are_for_kernels(tensors) and all(t is None or t.device.type == "cpu" for t in tensors)
+
+
+def are_for_kernels(tensors: Sequence[Tensor | None]) -> bool:
+    """In eager mode, tensors with numbers of their own, on one CPU or accelerator that there are kernels for?"""
     if is_dynamo_compiling() or is_transformed() or _len_torch_dispatch_stack() or _get_tracing_state() is not None:
         return False
-    return all(t is None or (t.device.type == "cpu" and type(t) in _PLAIN) for t in tensors)
+    there = [t for t in tensors if t is not None]
+    return all(type(t) in _PLAIN for t in there) and {t.device.type for t in there} in ({"cpu"}, {"cuda"}, set())
 
 
 def is_transformed() -> bool:

@@ -83,7 +83,7 @@ def why_unfused(learns: bool, prediction: Tensor) -> str:
     """Why a loss of rows, or of sums for each class, takes no kernel. ``learns``: another argument wants a gradient."""
     if learns:
         return "a gradient by another argument is wanted, which no kernel has"
-    if prediction.device.type != "cpu":
+    if prediction.device.type not in ("cpu", "cuda"):
         return f"there are no kernels of rows for {prediction.device.type}"
     return "torch's operations are traced, transformed or watched"
 

@@ -2,8 +2,12 @@
 
 NOTE [Two ways]: in eager mode on a CPU, value and gradients are computed in one pass over the rows (``kernels.launch
 .rows``), as soon as the value is asked for; see NOTE [Predicted upstream] in ``kernels.autograd.one_pass``. Wherever
-numbers can't be read (torch.func, torch.compile, other devices, subclasses of Tensor), and for derivatives of
-gradients (create_graph), it is the loss's ``unfused`` form, which torch differentiates: right everywhere, and slower.
+numbers can't be read (torch.func, torch.compile, subclasses of Tensor), and for derivatives of gradients
+(create_graph), it is the loss's ``unfused`` form, which torch differentiates: right everywhere, and slower.
+
+NOTE [Queued]: on an accelerator a number that is looked at waits for all that is queued. So what arrives is not
+foretold: one kernel makes the value, another one the gradients, when they are asked for; and a row that is refused on a
+CPU makes the reduced loss NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from gradwright.kernels.calls.checking import result_dtype
 from gradwright.kernels.formula.stages import Axes, RowProgram, Way, row_program
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
-from gradwright.losses.common.arguments import Options, are_values_to_be_read, is_transformed
+from gradwright.losses.common.arguments import Options, are_for_kernels, are_values_to_be_read, is_transformed
 from gradwright.losses.common.dividing import Share
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
 from gradwright.losses.common.precision import dtype_of_value, widened
@@ -108,13 +112,15 @@ def rowwise(
     learns = any(
         t.requires_grad for name, t in operands.items() if isinstance(t, Tensor) and name not in of.formulas.gradients
     )
-    if learns or not isinstance(share.of_each, float) or not are_values_to_be_read([*tensors, options.mask]):
+    is_read = are_values_to_be_read([*tensors, options.mask])
+    if learns or not are_for_kernels([*tensors, options.mask]) or (is_read and not isinstance(share.of_each, float)):
         if is_planned():
             tell("value and gradients", Plan("torch", why_unfused(learns, elements[0])))
         value = _unfused(call, elements, share.of_each, is_reduced)
     else:
-        value, faults = _Rows.apply(call, share.of_each, is_reduced, *elements)  # type: ignore[no-untyped-call]
-        if faults.item():
+        rows = _Rows if is_read else _QueuedRows
+        value, faults = rows.apply(call, share.of_each, is_reduced, *elements)  # type: ignore[no-untyped-call]
+        if is_read and faults.item():
             look_for_faults()
     return value if share.after is None else value * share.after
 
@@ -182,6 +188,50 @@ class _Rows(torch.autograd.Function):
                 found = _both(call, wanted, upstream * ctx.share)[2:]
         left = iter(found)
         return None, None, None, *[next(left) if is_needed else None for is_needed in needed]
+
+
+class _QueuedRows(torch.autograd.Function):
+    """As ``_Rows``, on an accelerator; see NOTE [Queued]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, call: Call, share: float | Tensor, is_reduced: bool, *elements: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(*elements)
+        ctx.call, ctx.share, ctx.is_reduced = call, share, is_reduced
+        ctx.set_materialize_grads(False)
+        value, faults = _run(call, "total" if is_reduced else "rows", (), {}, [] if is_reduced else [call.dtype])
+        ctx.mark_non_differentiable(faults)
+        wanted = _wanted(call, ctx.needs_input_grad[3:])
+        if is_planned() and wanted:
+            _tell_back(call, "rows back", wanted, value.new_empty(()).expand(_rows_of(call, elements[0])))
+        return (torch.where(faults > 0, math.nan, value * share).to(call.dtype) if is_reduced else value), faults
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        call: Call = ctx.call
+        needed = ctx.needs_input_grad[3:]
+        wanted = _wanted(call, needed)
+        if cotangent is None or not wanted:
+            return None, None, None, *[None for _ in needed]
+        elements: Sequence[Tensor] = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled() or is_transformed() or is_legacy_batchedtensor(cotangent):
+            found = _differentiably(ctx, elements, cotangent, needed)
+        else:
+            g = (cotangent * ctx.share).expand(_rows_of(call, elements[0])) if ctx.is_reduced else cotangent
+            found = _run(call, "rows back", wanted, {"g": g.to(_real_of(elements))}, _dtypes(call, wanted))
+        left = iter(found)
+        return None, None, None, *[next(left) if is_needed else None for is_needed in needed]
+
+
+def _rows_of(call: Call, element: Tensor) -> tuple[int, ...]:
+    dim = call.dim % element.ndim
+    return (*element.shape[:dim], *element.shape[dim + 1 :])
+
+
+def _real_of(elements: Sequence[Tensor]) -> torch.dtype:
+    """What is computed in: a float64 cotangent of float32 elements would make it float64."""
+    return torch.float64 if any(element.dtype is torch.float64 for element in elements) else torch.float32
 
 
 def _wanted(call: Call, needed: Sequence[bool]) -> tuple[str, ...]:

@@ -18,7 +18,13 @@ from torch._C._functorch import is_legacy_batchedtensor
 
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
-from gradwright.losses.common.arguments import Empty, Reduction, are_values_to_be_read, is_transformed
+from gradwright.losses.common.arguments import (
+    Empty,
+    Reduction,
+    are_for_kernels,
+    are_values_to_be_read,
+    is_transformed,
+)
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
 from gradwright.losses.common.precision import dtype_of_value, widened
 from gradwright.losses.segmentation.confusion import Arguments
@@ -45,11 +51,12 @@ def loss_of_sums(arguments: Arguments, of: OfSums) -> Tensor:
     prediction = arguments.input
     others = [value for value in arguments.operands.values() if isinstance(value, Tensor) and value is not prediction]
     learns = any(other.requires_grad for other in others)
-    if learns or not are_values_to_be_read([prediction, *others, arguments.mask]):
+    if learns or not are_for_kernels([prediction, *others, arguments.mask]):
         if is_planned():
             tell("sums and gradients", Plan("torch", why_unfused(learns, prediction)))
         return _unfused(arguments, of, prediction)
-    return _OfSums.apply(arguments, of, prediction)  # type: ignore[no-any-return, no-untyped-call]  # of a Function
+    is_read = are_values_to_be_read([prediction, *others, arguments.mask])
+    return (_OfSums if is_read else _QueuedSums).apply(arguments, of, prediction)  # type: ignore[no-any-return, no-untyped-call]  # of a Function
 
 
 def power_by_hand(base: float, exponent: float) -> tuple[float, float]:
@@ -83,14 +90,18 @@ def _unfused(arguments: Arguments, of: OfSums, prediction: Tensor) -> Tensor:
         if arguments.mask is not None:
             each = torch.where(arguments.mask.unsqueeze(dim), each, 0.0)
         others = [axis + 1 for axis in range(prediction.ndim) if axis != dim]
-        sums = each.sum(others, dtype=wide) if others else each.to(wide)
-        losses = of.by_torch(sums)
-        if of.empty == "nan":
-            # torch.where keeps the graph, with a gradient of zero.
-            losses = torch.where(_is_any(sums), losses, math.nan)
-        if of.reduction != "none":
-            losses = losses.mean() if of.reduction == "mean" else losses.sum()
-        return power_by_torch(losses, of.power).to(dtype)
+        return _value_of(each.sum(others, dtype=wide) if others else each.to(wide), of).to(dtype)
+
+
+def _value_of(sums: Tensor, of: OfSums) -> Tensor:
+    """The reduced loss of [sums, C], by torch."""
+    losses = of.by_torch(sums)
+    if of.empty == "nan":
+        # torch.where keeps the graph, with a gradient of zero.
+        losses = torch.where(_is_any(sums), losses, math.nan)
+    if of.reduction != "none":
+        losses = losses.mean() if of.reduction == "mean" else losses.sum()
+    return power_by_torch(losses, of.power)
 
 
 def _is_any(sums: Tensor) -> Tensor:
@@ -132,16 +143,67 @@ class _OfSums(torch.autograd.Function):
         if cotangent is None:
             return None, None, None
         if torch.is_grad_enabled() or is_transformed() or is_legacy_batchedtensor(cotangent):
-            with torch.enable_grad():
-                mine = prediction.view_as(prediction)
-                value = _unfused(arguments, ctx.of, mine)
-            (found,) = torch.autograd.grad(value, [mine], cotangent, create_graph=torch.is_grad_enabled())
-            return None, None, found
+            return None, None, _differentiably(arguments, ctx.of, prediction, cotangent)
         arrived = cotangent.tolist()
         of_each = arrived if isinstance(arrived, list) else [arrived] * len(ctx.slopes)
         scaled = [[c * slope for slope in slopes] for c, slopes in zip(of_each, ctx.slopes, strict=True)]
         by_class = [list(numbers) for numbers in zip(*scaled, strict=True)] or [[], [], []]
         return None, None, run_rows(*_launched_back(arguments, prediction, by_class))[0]
+
+
+def _differentiably(arguments: Arguments, of: OfSums, prediction: Tensor, cotangent: Tensor) -> Tensor:
+    """The gradient with a graph of its own."""
+    with torch.enable_grad():
+        mine = prediction.view_as(prediction)
+        value = _unfused(arguments, of, mine)
+    (found,) = torch.autograd.grad(value, [mine], cotangent, create_graph=torch.is_grad_enabled())
+    return found
+
+
+class _QueuedSums(torch.autograd.Function):
+    """As ``_OfSums``, on an accelerator: nothing is looked at, so what lies between the two passes is torch's; what is
+    refused on a CPU makes the loss NaN."""
+
+    @staticmethod
+    def forward(ctx: Any, arguments: Arguments, of: OfSums, prediction: Tensor) -> Tensor:
+        ctx.save_for_backward(prediction)
+        ctx.arguments, ctx.of = arguments, of
+        ctx.set_materialize_grads(False)
+        kernels = arguments.kernels()
+        operands = _operands(arguments, kernels.sums.axes)
+        if is_planned():
+            tell("sums", row_launch_of(kernels.sums, operands, arguments.dim, []).plan())
+            if prediction.requires_grad:
+                nothing = prediction.new_zeros(prediction.shape[arguments.dim])
+                tell("gradients", row_launch_of(*_queued_back(arguments, prediction, [nothing] * 3)).plan())
+        sums = run_rows(kernels.sums, operands, arguments.dim, [])
+        faults = sums.pop() if kernels.has_faults else None
+        with torch.enable_grad():
+            mine = torch.stack(sums).requires_grad_()
+            value = _value_of(mine, of)
+            (ctx.slopes,) = torch.autograd.grad(value.sum(), mine)
+        value = value.detach() if faults is None else torch.where(faults > 0, math.nan, value.detach())
+        return value.to(dtype_of_value(prediction.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor | None) -> tuple[None, None, Tensor | None]:
+        arguments: Arguments = ctx.arguments
+        (prediction,) = ctx.saved_tensors
+        if cotangent is None:
+            return None, None, None
+        if torch.is_grad_enabled() or is_transformed() or is_legacy_batchedtensor(cotangent):
+            return None, None, _differentiably(arguments, ctx.of, prediction, cotangent)
+        by_tp, by_fp, by_fn, *more = (cotangent * ctx.slopes).unbind()
+        by_class = [by_fp, by_tp - by_fp - by_fn, *more[:1]]
+        return None, None, run_rows(*_queued_back(arguments, prediction, by_class))[0]
+
+
+def _queued_back(arguments: Arguments, prediction: Tensor, slopes: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What ``run_rows`` takes for the gradients, of slopes that nobody has looked at."""
+    dtype = torch.float64 if prediction.dtype is torch.float64 else torch.float32
+    program = arguments.kernels().gradients
+    more = {name: each.to(dtype) for name, each in zip(("a", "b", "g"), slopes, strict=False)}
+    return program, _operands(arguments, program.axes, more), arguments.dim, [prediction.dtype]
 
 
 def _by_p(slopes: Sequence[float]) -> list[float]:
