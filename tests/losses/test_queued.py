@@ -11,6 +11,7 @@ from torch import Tensor
 from gradwright import losses
 from gradwright.kernels.machine.compiling import without_machine_code
 from gradwright.losses.common import arguments, dividing, rowwise
+from gradwright.losses.language import linear_cross_entropy
 from gradwright.losses.segmentation import of_sums
 
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
@@ -18,7 +19,7 @@ EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 @pytest.fixture
 def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (arguments, dividing, rowwise, of_sums):
+    for module in (arguments, dividing, rowwise, of_sums, linear_cross_entropy):
         monkeypatch.setattr(module, "are_values_to_be_read", lambda tensors: False)
     with without_machine_code("a test is sooner done by plain torch"):
         yield

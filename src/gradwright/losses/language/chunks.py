@@ -107,7 +107,8 @@ class _Chunked:
         self.w = w.detach().to(wide)
         self.b = None if b is None else b.detach().to(wide)
         counts = loss.counts()
-        self.counts = None if bool(counts.all()) else counts
+        # On an accelerator a look would wait for all that is queued.
+        self.counts = None if counts.device.type == "cpu" and bool(counts.all()) else counts
         self.most = max(1, CHUNK // w.shape[0])
 
     def chunks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -159,7 +160,7 @@ class Chunks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, loss: OfLogits, share: float, dtype: torch.dtype, x: Tensor, w: Tensor, b: Tensor | None
+        ctx: Any, loss: OfLogits, share: float | Tensor, dtype: torch.dtype, x: Tensor, w: Tensor, b: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, w, b)
         ctx.loss, ctx.share, ctx.dtype = loss, share, dtype
@@ -194,8 +195,8 @@ class Chunks(torch.autograd.Function):
                     found = ctx.gradients.pop()  # by one thread only: who gets them may write on them
                 except IndexError:
                     found = _reduced(loss, x, w, b, wanted, ctx.share)[2]
-                upstream = cotangent.item()
-                if upstream != 1.0:
+                upstream = cotangent.item() if cotangent.device.type == "cpu" else cotangent
+                if isinstance(upstream, Tensor) or upstream != 1.0:
                     found = [None if each is None else each.mul_(upstream) for each in found]
         return (
             None,
@@ -206,25 +207,28 @@ class Chunks(torch.autograd.Function):
 
 
 def _reduced(
-    loss: OfLogits, x: Tensor, w: Tensor, b: Tensor | None, wanted: Sequence[bool], share: float
+    loss: OfLogits, x: Tensor, w: Tensor, b: Tensor | None, wanted: Sequence[bool], share: float | Tensor
 ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
     """The sum of the rows, how many have a fault, and the gradients of the sum times ``share``."""
     of = _Chunked(loss, x, w, b)
     gradients = _Gradients(of, wanted)
-    total, faults = torch.zeros(2, dtype=torch.float64, device="cpu").unbind()
+    total, faults = torch.zeros(2, dtype=torch.float64, device=x.device).unbind()
     for rows, chunk, logits in of.chunks():
-        if any(wanted):
+        if any(wanted) and isinstance(share, float):
             value, bad, g = loss.run("both", logits, rows, share, [of.dtype])
             gradients.add(rows, chunk, g)
         else:
-            value, bad = loss.run("total", logits, rows, share, [])
+            value, bad = loss.run("total", logits, rows, 1.0, [])
+        if any(wanted) and isinstance(share, Tensor):
+            (g,) = loss.run("rows back", logits, rows, share.to(of.dtype).expand(len(chunk)), [of.dtype])
+            gradients.add(rows, chunk, g)
         total, faults = total + value, faults + bad
     return total, faults, gradients.all()
 
 
 def _rows(loss: OfLogits, x: Tensor, w: Tensor, b: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     of = _Chunked(loss, x, w, b)
-    found, faults = x.new_empty(x.shape[0], dtype=dtype), torch.zeros((), dtype=torch.float64, device="cpu")
+    found, faults = x.new_empty(x.shape[0], dtype=dtype), torch.zeros((), dtype=torch.float64, device=x.device)
     for rows, _, logits in of.chunks():
         found[rows], bad = loss.run("rows", logits, rows, 1.0, [dtype])
         faults = faults + bad

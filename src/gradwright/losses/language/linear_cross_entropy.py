@@ -5,6 +5,8 @@ The derivation, and what is done with a chunk, stand in ``chunks``.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -16,6 +18,7 @@ from gradwright.losses.common.additive import require_broadcast
 from gradwright.losses.common.arguments import (
     Empty,
     Reduction,
+    are_for_kernels,
     are_values_to_be_read,
     options_of,
     require_real,
@@ -60,8 +63,8 @@ def linear_cross_entropy(
     float32 at least. Coupling: additive.
     Cost: the three products of matrices that the unfused loss takes (four with ``reduction="none"``). Memory beside
     the gradients, which are float32 until the backward: two chunks of 24 MB, whatever N is; of 16 bits a float32 copy
-    of ``linear_weight``. Second derivatives, torch.func, torch.compile and other devices than CPUs take the unfused
-    form, with all logits in memory.
+    of ``linear_weight``. Second derivatives, torch.func and torch.compile take the unfused form, with all logits in
+    memory.
     Raises: UsageError for shapes that do not fit, a class there is none of, a negative weight.
 
     >>> import torch
@@ -93,13 +96,16 @@ def linear_cross_entropy(
         dtype = dtype_of_value(dtype)
     tensors = [input, linear_weight, target, linear_bias, weight, mask]
     learns = weight is not None and weight.requires_grad
-    if learns or not isinstance(share.of_each, float) or not are_values_to_be_read(tensors):
+    is_read = are_values_to_be_read(tensors)
+    if learns or not are_for_kernels(tensors) or (is_read and not isinstance(share.of_each, float)):
         if is_planned():
             tell("value and gradients", Plan("torch", why_unfused(learns, input)))
         value = unfused(loss, x, linear_weight, linear_bias, share.of_each, dtype)
     else:
         value, faults = Chunks.apply(loss, share.of_each, dtype, x, linear_weight, linear_bias)  # type: ignore[no-untyped-call]
-        if faults.item():
+        if not is_read:
+            value = torch.where(faults > 0, math.nan, value)
+        elif faults.item():
             refuse_class(_WHERE, target, classes, ignore_index, mask)
     if reduction == "none":
         value = value.reshape(target.shape)
