@@ -4,8 +4,10 @@ Reads one JSON request a line from standard input: {"options", "journal", "cwd",
 it has ended. What the script prints goes to the files "stdout" and "stderr" of the request.
 """
 
+import importlib
 import json
 import os
+import pkgutil
 import sys
 import time
 
@@ -17,10 +19,11 @@ def serve() -> None:
     import torch._dynamo  # every optimizer imports it: two seconds
 
     import gradwright.checking
-    import gradwright.doctor.examination
-    import gradwright.doctor.patient
-    import gradwright.doctor.prove
-    import gradwright.doctor.rewrite  # noqa: F401 - loaded before the fork
+    import gradwright.doctor
+
+    for package in (gradwright.checking, gradwright.doctor):  # loaded once, and not in every fork
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(info.name)
 
     for line in sys.stdin:
         request = json.loads(line)
