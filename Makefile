@@ -67,11 +67,13 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/public_faults/page.py
 	$(BIN)/python benchmarks/what_is_wrong_in_the_wild.py
 	$(BIN)/python benchmarks/wild/page.py
+	$(BIN)/python benchmarks/are_training_faults_found.py
 	$(BIN)/python benchmarks/what_does_a_custom_gradient_cost.py
 	cd benchmarks && ../$(BIN)/python -m support_matrix.record --keep-peers
 	$(BIN)/python benchmarks/is_a_derived_backward_as_good_as_autograd.py
 	$(BIN)/python benchmarks/does_memory_stay_flat_with_depth.py
 	$(BIN)/python benchmarks/what_does_a_tap_cost.py
+	$(BIN)/python benchmarks/what_does_explaining_nonfinite_cost.py
 	$(PEERS)/bin/python benchmarks/which_batch_jacobian_is_fastest.py
 	$(BIN)/python benchmarks/how_fast_is_the_batched_penalty.py
 	$(BIN)/python benchmarks/how_fast_is_a_laplacian.py

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gradwright.doctor.conduct import note_death
-from gradwright.doctor.examination import judge_journal
+from gradwright.doctor.examination import RULE_FAILED, judge_journal
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
@@ -83,7 +83,9 @@ def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
             note_death(files["journal"], status)
             with Journal(files["journal"]) as journal:
                 judge_journal(journal, asked)
-        return Ran(fold(files["journal"]), files["stdout"].read_text(), files["stderr"].read_text())
+        report = fold(files["journal"])
+        assert not [one for one in report.not_examined if one.why.startswith(RULE_FAILED)]
+        return Ran(report, files["stdout"].read_text(), files["stderr"].read_text())
 
     return run_script
 

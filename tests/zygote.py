@@ -60,3 +60,4 @@ def be_patient(request: dict) -> None:
 
 if __name__ == "__main__":
     serve()
+    os._exit(0)  # there is nothing to tidy up, and a great many modules to do it for

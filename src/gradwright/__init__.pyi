@@ -2,6 +2,7 @@ from gradwright import losses as losses
 from gradwright import penalties as penalties
 from gradwright.checking.check import check as check
 from gradwright.checking.losses import check_loss as check_loss
+from gradwright.checking.nonfinite import explain_nonfinite as explain_nonfinite
 from gradwright.derivatives import Captured as Captured
 from gradwright.derivatives import Independence as Independence
 from gradwright.derivatives import Plan as Plan
@@ -20,6 +21,7 @@ from gradwright.derivatives import per_sample_gradients as per_sample_gradients
 from gradwright.derivatives import plan as plan
 from gradwright.derivatives import vjp as vjp
 from gradwright.doctor.consultation import diagnose as diagnose
+from gradwright.doctor.explaining import explain_errors as explain_errors
 from gradwright.errors import CoupledBatch as CoupledBatch
 from gradwright.errors import DerivativeError as DerivativeError
 from gradwright.errors import NoSecondDerivative as NoSecondDerivative
@@ -71,3 +73,6 @@ from gradwright.kernels.freed_memory import RetainedMemory as RetainedMemory
 from gradwright.kernels.freed_memory import retain_freed_memory as retain_freed_memory
 
 __version__: str
+
+def load_ipython_extension(shell: object) -> None: ...
+def unload_ipython_extension(shell: object) -> None: ...

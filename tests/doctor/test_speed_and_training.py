@@ -45,6 +45,15 @@ TOLD = {
                 w -= 0.1 * w.grad
                 b -= 0.1 * b.grad
         """),
+    "updates by hand that clear the weights only": ("GW601", """
+        w, b = torch.randn(4, 1, requires_grad=True), torch.zeros(1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w + b - 1).pow(2).mean().backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+                w.grad.zero_()
+        """),
     "updates of .data that clear nothing": ("GW601", """
         model = nn.Linear(4, 1)
         for _ in range(5):

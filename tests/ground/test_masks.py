@@ -32,3 +32,24 @@ def test_one_minus_the_mask_is_right():
 def test_operations_of_torch_are_known_by_their_dotted_names():
     text = "loss = torch.mul(e <= d, e**2) + torch.mul(torch.sub(1, e), e)"
     assert len(found(text)) == 1
+
+
+def test_a_choice_between_one_and_zero_is_a_mask():
+    text = """
+        near = torch.where(error <= delta, 1.0, 0.0)
+        loss = error**2 * near + error * (1 - error)
+    """
+    assert found(text) == [("near", "1 - error", "error")]
+    assert found(text.replace("1.0, 0.0", "error, 0.0")) == []
+
+
+def test_what_an_object_keeps_is_followed_like_a_name():
+    text = """
+        self.error = (p - t).abs()
+        self.near = self.error <= 1
+        self.far = 1 - self.error
+        loss = self.error**2 * self.near + self.error * self.far
+    """
+    assert found(text) == [("self.near", "self.far", "self.error")]
+    assert found(text.replace("1 - self.error", "1 - self.near")) == []
+    assert found(text.replace("1 - self.error", "1 - other.error")) == []

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from gradwright.doctor.options import Options
+from gradwright.doctor.options import Options, rerun_seconds
 from gradwright.doctor.session.codec import to_json
 from gradwright.doctor.session.facts import ScriptKilled
 from gradwright.doctor.session.journal import Journal, fold, read_lines
@@ -131,7 +131,8 @@ def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
 def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs, started: float) -> None:
     now = time.monotonic()
     if signs.examining_since is not None:
-        if now > signs.examining_since + options.probe_seconds + options.fix_seconds + 60:
+        again = rerun_seconds(options, signs.examining_since - started)
+        if now > signs.examining_since + options.probe_seconds + options.fix_seconds + again + 60:
             process.kill()
         return
     if options.to_end:

@@ -17,7 +17,7 @@ from gradwright.checking.copies import copy_in_graph
 from gradwright.doctor.examination import judge_journal, patients_of, probe, source_of
 from gradwright.doctor.gradient_loops import try_on_live_graph
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.death import describe_death
+from gradwright.doctor.observe.errors.death import describe_death
 from gradwright.doctor.observe.live_code import has_loops, watched_loops
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.observe.specimens import copy_names

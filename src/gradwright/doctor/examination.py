@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradwright.doctor import rules
 from gradwright.doctor.options import Options
-from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.rules.rule import Rule
+from gradwright.doctor.session.facts import Fact, LoopsTreated
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Source, Subject
 from gradwright.doctor.source.entered import LoopUse
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from gradwright.doctor.observe.watch import Watch
     from gradwright.doctor.observed import FunctionUse, LossUse
 
+_OF_LOOPS = ("GW301", "GW302", "GW304")  # rules on a loop as a whole, the last of which speaks when it has a fix
+
+RULE_FAILED = "the rule failed"
 Trial = tuple[str, Callable[[], Iterator[Subject | Fact | NotExamined]]]
 
 
@@ -48,6 +52,9 @@ def examine(
     judge_journal(journal, options)
     if watch is not None:
         treat(journal, patients_of(watch, loops), options.fix_seconds)
+        told = tuple(one.location for one in fold(journal.path).findings if one.code in _OF_LOOPS)
+        journal.add(treated := LoopsTreated(id="loops treated", subject="script", told=told))
+        judge_journal(journal, options, waited_for=treated.id)
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
@@ -98,9 +105,12 @@ def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
                     break
         except Exception as error:
             # One subject that upsets the doctor must not cost the others their verdicts; it is said, with the place.
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}:{last.lineno}"
-            journal.add(NotExamined(name, f"the doctor failed on it: {type(error).__name__}: {error} ({where})"))
+            journal.add(NotExamined(name, f"the doctor failed on it: {_told(error)}"))
+
+
+def _told(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
 
 
 def patients_of(watch: Watch, loops: Sequence[LoopUse]) -> Patients:
@@ -133,13 +143,22 @@ def _add_library_sources(journal: Journal) -> None:
                 journal.add(source_of(read(str(Path(home()) / path))))
 
 
-def judge_journal(journal: Journal, options: Options) -> None:
-    """Findings out of whatever facts the journal holds; also those of a patient that died early."""
+def judge_journal(journal: Journal, options: Options, waited_for: str = "") -> None:
+    """Findings out of whatever facts the journal holds; also those of a patient that died early.
+
+    ``waited_for``: only findings with this fact among their evidence, which is there by now.
+    """
     report = fold(journal.path)
     remarks = {source.path: Suppressions.of(source.text) for source in report.sources}
     known = {finding.with_fix((), None) for finding in report.findings}  # a patient killed later may have mended some
-    for finding in rules.judge(report.subjects, report.facts):
+
+    def failed(rule: Rule, subject: Subject, error: Exception) -> None:
+        journal.add(NotExamined(f"{rule.code} of {subject.name}", f"{RULE_FAILED}: {_told(error)}"))
+
+    for finding in rules.judge(report.subjects, report.facts, failed):
         if finding in known or not _selected(finding, options):
+            continue
+        if waited_for and waited_for not in finding.evidence:
             continue
         at = finding.location
         remark = remarks.get(at.path)

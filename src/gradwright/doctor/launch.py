@@ -182,16 +182,21 @@ def on_import_of_torch(call: Callable[[], None]) -> Callable[[], None]:
 
     Waiting, not importing: a script may set OMP_NUM_THREADS or CUDA_VISIBLE_DEVICES before its own import of torch.
     """
-    if "torch" in sys.modules:
+    return on_import_of("torch", call)
+
+
+def on_import_of(module_name: str, call: Callable[[], None]) -> Callable[[], None]:
+    """The same for any module."""
+    if module_name in sys.modules:
         call()
         return lambda: None
 
     class Waiter:
         def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-            if name != "torch":
+            if name != module_name:
                 return None
             sys.meta_path.remove(self)
-            spec = importlib.util.find_spec("torch")
+            spec = importlib.util.find_spec(module_name)
             if spec is not None and spec.loader is not None:
                 execute = spec.loader.exec_module
 
@@ -199,7 +204,7 @@ def on_import_of_torch(call: Callable[[], None]) -> Callable[[], None]:
                     execute(module)
                     call()
 
-                spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this one import of torch only
+                spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this one import only
             return spec
 
     waiter = Waiter()

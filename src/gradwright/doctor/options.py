@@ -13,7 +13,8 @@ class Options:
 
     ``max_steps`` optimizer steps or ``max_seconds`` after the first gradient end the script; ``to_end`` lifts both.
     ``probe_seconds`` bounds the trying of all subjects together, ``fix_seconds`` the search for fixes and their proofs;
-    ``specimen_bytes`` the copies of inputs.
+    ``specimen_bytes`` the copies of inputs. ``rerun``: whether the script is run once more, instrumented, where its
+    loss became nan or infinite: "always", "never", or where the first run was short ("auto").
     """
 
     target: str = ""
@@ -25,6 +26,7 @@ class Options:
     probe_seconds: float = 25.0
     fix_seconds: float = 60.0
     specimen_bytes: int = 1 << 30
+    rerun: str = "auto"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
@@ -37,3 +39,13 @@ class Options:
             key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()
         }
         return cls(**data)
+
+
+RERUN_AFTER_SECONDS = 30.0  # a script that took longer is run again only where that was asked for
+_RERUN_LEAST, _RERUN_TIMES = 60.0, 4.0
+
+
+def rerun_seconds(options: Options, first_seconds: float) -> float:
+    """How long a second run may take, 0 if there is to be none."""
+    wanted = options.rerun == "always" or (options.rerun == "auto" and first_seconds < RERUN_AFTER_SECONDS)
+    return _RERUN_LEAST + _RERUN_TIMES * first_seconds if wanted else 0.0

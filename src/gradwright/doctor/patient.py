@@ -22,6 +22,8 @@ from gradwright.doctor.launch import Program, find_program, on_import_of_torch, 
 from gradwright.doctor.observe.clock import Clock, StoppedEarly
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
+from gradwright.doctor.rerun.again import run_again
+from gradwright.doctor.rerun.randomness import Randomness
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
@@ -51,6 +53,7 @@ class Patient:
         self._process = os.getpid()
         self._finished = False
         self._asked = 0
+        self._randomness, self._environment = Randomness(), dict(os.environ)
 
     # --- observe -----------------------------------------------------------------------------------------------------
 
@@ -80,11 +83,20 @@ class Patient:
             sys.stdout.flush()
             sys.stderr.flush()
         try:
+            self._run_again()
             examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values())
         except KeyboardInterrupt:
             self.journal.add(NotExamined("whatever is missing here", "the trying of subjects was interrupted"))
             judge_journal(self.journal, self.options)
         self.journal.progress("finished")
+
+    def _run_again(self) -> None:
+        """Where the loss was not finite: a second run finds where that begins. No trouble of its is the patient's."""
+        seconds = time.perf_counter() - self._started
+        try:
+            run_again(self.journal, self.options, seconds, self._randomness, self._environment)
+        except Exception as error:
+            self.journal.add(NotExamined("where NaN or inf begins", f"the second run failed: {error}"))
 
     @contextlib.contextmanager
     def _watching(self, program: Program) -> Iterator[None]:
@@ -104,12 +116,14 @@ class Patient:
         imports = WatchedImports(program.roots, self._read, self._unread)
         imports.install()
         stop_waiting = on_import_of_torch(self._torch_is_here)
+        stop_recording = self._randomness.record_numpy()
         self._started = time.perf_counter()
         try:
             yield
         finally:
             if os.getpid() == self._process:
                 stop_waiting()
+                stop_recording()
                 imports.remove()
                 if before is not None and ENOUGH is not None:
                     signal.signal(ENOUGH, signal.SIG_IGN)
@@ -159,7 +173,7 @@ class Patient:
             return
         if isinstance(error, KeyboardInterrupt):
             self.clock.stopped_early = "by Ctrl-C"
-        from gradwright.doctor.observe.death import describe_death
+        from gradwright.doctor.observe.errors.death import describe_death
 
         death, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=self.script.id)
         self.journal.script(exception=death)

@@ -22,6 +22,7 @@ class Settings:
     probe_seconds: float = 25.0
     fix_seconds: float = 60.0
     specimen_mib: int = 1024
+    rerun: str = "auto"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     form: str = "terminal"
@@ -47,11 +48,13 @@ class Settings:
             probe_seconds=self.probe_seconds,
             fix_seconds=self.fix_seconds,
             specimen_bytes=self.specimen_mib << 20,
+            rerun=self.rerun,
             select=self.select,
             ignore=self.ignore,
         )
 
 
+_WORDS = {"rerun": ("always", "auto", "never")}
 _KINDS: dict[str, Any] = {
     "to-end": bool,
     "max-steps": int,
@@ -59,6 +62,7 @@ _KINDS: dict[str, Any] = {
     "probe-seconds": (int, float),
     "fix-seconds": (int, float),
     "specimen-mib": int,
+    "rerun": str,
     "select": list,
     "ignore": list,
     "session": str,
@@ -85,6 +89,8 @@ def _read(path: Path) -> Settings:
             raise UsageError(f"{path}: [tool.gradwright] knows no {key!r}; it knows {', '.join(_KINDS)}")
         if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and _KINDS[key] is not bool):
             raise UsageError(f"{path}: [tool.gradwright] {key} can't be {value!r}")
+        if value not in _WORDS.get(key, (value,)):
+            raise UsageError(f"{path}: [tool.gradwright] {key} can be {', '.join(_WORDS[key])}, not {value!r}")
         name = key.replace("-", "_")
         if isinstance(value, list):
             value = tuple(str(code).upper() for code in value)

@@ -217,6 +217,12 @@ class _Function:
         sides: list[ast.expr] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
             return [*self._masks(node.left, shown), *self._masks(node.right, shown)]
+        if (
+            _called(node) == "where"
+            and isinstance(node, ast.Call)
+            and [_number(arg) for arg in node.args[1:]] == [1, 0]
+        ):
+            return self._masks(node.args[0], shown)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
             return self._masks(node.operand, shown)
         if isinstance(node, ast.Call) and _called(node) in ("logical_and", "logical_or", "logical_not"):
@@ -261,14 +267,12 @@ class _Function:
     # --- values ------------------------------------------------------------------------------------------------------
 
     def _bind(self, target: ast.expr, value: ast.expr, at: ast.AST) -> None:
-        if isinstance(target, ast.Name):
-            self.values.setdefault(target.id, []).append((end_position(at), value))
+        if name := _name(target):
+            self.values.setdefault(name, []).append((end_position(at), value))
 
     def _value(self, node: ast.expr) -> ast.expr | None:
-        """What a local name was last bound to before it is read here, in the order of the text."""
-        if not isinstance(node, ast.Name):
-            return None
-        before = [value for bound, value in self.values.get(node.id, ()) if bound <= position(node)]
+        """What a local name, or ``self.error``, was last bound to before it is read here, in the order of the text."""
+        before = [value for bound, value in self.values.get(_name(node), ()) if bound <= position(node)]
         return before[-1] if before else None
 
     def _bare(self, node: ast.expr, depth: int, through: frozenset[str] = _CASTS | _REDUCES) -> ast.expr:
@@ -296,9 +300,22 @@ class _Function:
         """Equal for expressions that have the same value as far as the text says: names stand for what they hold."""
         node = self._bare(node, _DEPTH, _CASTS)
         text = ast.dump(node)
-        names = {inner.id: self.values.get(inner.id, []) for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+        names = {name: self.values.get(name, []) for inner in ast.walk(node) if (name := _name(inner))}
         versions = [(name, sum(at <= position(node) for at, _ in bindings)) for name, bindings in sorted(names.items())]
         return f"{text} {versions}"
+
+
+def _name(node: ast.AST) -> str:
+    """``x`` or ``self.x``; "" for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _number(node: ast.expr) -> float | None:
+    """A literal number's value."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _called(node: ast.AST) -> str:

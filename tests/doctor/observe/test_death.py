@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.autograd import Function
 
-from gradwright.doctor.observe import death as death_module
-from gradwright.doctor.observe.death import describe_death
+from gradwright.doctor.observe.errors import death as death_module
+from gradwright.doctor.observe.errors.death import describe_death
 from gradwright.doctor.session.codec import decode, encode
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import ScriptDeath

@@ -13,7 +13,7 @@ from torch import nn
 from torch.autograd import Function, grad
 from torch.nn import functional as F
 
-from gradwright.doctor.observe.death import describe_death
+from gradwright.doctor.observe.errors.death import describe_death
 from gradwright.doctor.rules import all_rules, judge
 from gradwright.doctor.session.facts import GradientCount, ScriptDied
 from gradwright.doctor.session.model import Subject

@@ -70,6 +70,14 @@ def script_options(command: C) -> C:
                 metavar="S",
                 help="Stop it S seconds after its first gradient (10 S after its start, if there is none).  [60]",
             ),
+            click.option(
+                "--rerun",
+                "rerun",
+                flag_value="always",
+                help="Where the loss becomes nan or inf, run SCRIPT once more, to find where that begins.  "
+                "[if it ran less than 30 s]",
+            ),
+            click.option("--no-rerun", "rerun", flag_value="never", help="Never run it twice."),
             click.option("--select", metavar="CODES", help="Only these codes or their beginnings, as in GW1,GW301."),
             click.option("--ignore", metavar="CODES", help="Not these codes."),
         )

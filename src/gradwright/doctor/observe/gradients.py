@@ -8,6 +8,7 @@ import itertools
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
@@ -36,6 +37,7 @@ _TAKES_ENTRY = ("SelectBackward", "UnbindBackward", "IndexBackward")
 # What may stand between an entry and what is differentiated: squeeze, x[j:j+1], a power, a sum of one row ...
 _ENTRY_WITHIN = 6
 _HISTORY = 64
+_WINDOW = 16
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 
@@ -61,6 +63,7 @@ class Site:
     first_nonfinite: int | None = None
     nonfinite: str = ""
     history: list[float] = field(default_factory=list)
+    window: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
 
 class GradientWatch:
@@ -186,6 +189,8 @@ class GradientWatch:
             site.first_nonfinite, site.nonfinite = step, str(number)
         if len(site.history) < _HISTORY:
             site.history.append(number)
+        if site.first_nonfinite is None:
+            site.window.append(number)
 
     def facts(self) -> list[Fact]:
         known: list[Fact] = []
@@ -218,6 +223,7 @@ class GradientWatch:
                         first_nonfinite_step=site.first_nonfinite,
                         first_nonfinite=site.nonfinite,
                         history=tuple(site.history),
+                        window=tuple(site.window) if site.first_nonfinite is not None else (),
                     )
                 )
         return known

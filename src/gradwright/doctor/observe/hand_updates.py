@@ -84,7 +84,8 @@ class HandUpdateWatch:
             self._on_new(self._subject)
         self._steps += 1
         self._clock.steps = max(self._clock.steps, self._steps)
-        if all(seen.grad_is_uncleared() for seen in self._seen):
+        # One is enough: that of the bias, say, where only the weights' are cleared.
+        if any(seen.moved() and seen.grad_is_uncleared() for seen in self._seen):
             self._stale += 1
             if self._first_stale is None:
                 self._first_stale = self._steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -39,6 +40,16 @@ class TerminalRenderer:
 
     def render(self, report: Report) -> str:
         return self._layout.printed(self._lines(view(report)))
+
+    def render_findings(self, report: Report) -> str:
+        """The findings alone, each told to the column: beside a program that goes on, or shows its own traceback."""
+        lines: list[Text] = []
+        for card, finding in zip(view(report).cards, report.findings, strict=True):
+            marked = tuple(line for line in card.excerpt if line.mark is not None)
+            at = finding.location
+            where = f"{card.where}:{at.column}" if at.line > 0 else card.where
+            lines += self._card(replace(card, where=where, excerpt=marked))
+        return self._layout.printed(lines)
 
     def _lines(self, seen: View) -> Iterator[Text]:
         yield from self._layout.hanging(Text(), _parted(seen.headline, " · "), 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -42,15 +43,24 @@ def _silent(subject: Subject, facts: Facts) -> Iterator[Finding]:
     yield from ()
 
 
-def judge(subjects: Iterable[Subject], facts: Iterable[Fact]) -> list[Finding]:
-    """Every finding of every rule, the root cause before what follows from it."""
+def judge(
+    subjects: Iterable[Subject],
+    facts: Iterable[Fact],
+    on_failure: Callable[[Rule, Subject, Exception], None] | None = None,
+) -> list[Finding]:
+    """Every finding of every rule, the root cause before what follows from it.
+
+    ``on_failure``: is told of a rule that raises, which must not cost the others their findings; without it, it raises.
+    """
     known = tuple(facts)
-    findings = [
-        finding
-        for subject in subjects
-        for rule in all_rules()
-        for finding in rule.judge(subject, Facts(known, subject))
-    ]
+    findings: list[Finding] = []
+    for subject, rule in itertools.product(subjects, all_rules()):
+        try:
+            findings += rule.judge(subject, Facts(known, subject))
+        except Exception as error:
+            if on_failure is None:
+                raise
+            on_failure(rule.rule, subject, error)
     return _causes_first(_last_resorts_last(findings))
 
 
@@ -72,4 +82,8 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
             consequences.append(dataclasses.replace(finding, hints=(note, *finding.hints)))
         else:
             roots.append(finding)
-    return roots + consequences
+
+    def depth(code: str) -> int:
+        return 1 + max((depth(behind) for behind in causes[code] if behind in present), default=0)
+
+    return roots + sorted(consequences, key=lambda finding: depth(finding.code))

@@ -22,7 +22,7 @@ from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import Flaw
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW215", "backward-raises", "error", needs=(Flaw,), causes=("GW201", "GW203", "GW206"))
+RULE = Rule("GW215", "backward-raises", "error", needs=(Flaw,), causes=("GW201", "GW203", "GW206", "GW216"))
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:

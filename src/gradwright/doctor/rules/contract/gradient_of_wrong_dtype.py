@@ -22,7 +22,7 @@ from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import Flaw
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW212", "gradient-of-wrong-dtype", "warning", needs=(Flaw,))
+RULE = Rule("GW212", "gradient-of-wrong-dtype", "warning", needs=(Flaw,), causes=("GW216",))
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:

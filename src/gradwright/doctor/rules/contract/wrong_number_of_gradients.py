@@ -33,6 +33,8 @@ RULE = Rule(
     messages=(
         r"[Ff]unction (?P<function>\S+?)(?:Backward\d*)? returned an incorrect number of gradients "
         r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
+        r"[Ff]unction '?(?P<function>[^\s']+?)(?:Backward\d*)?'? returned an invalid number of gradients - "
+        r"expected (?P<expected>\d+), but got (?P<got>\d+)",
     ),
 )
 

@@ -21,10 +21,12 @@ import math
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import LossValues
+from gradwright.doctor.session.facts import LossValues, NonfiniteBegins
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW502", "loss-not-finite", "error", needs=(LossValues,), causes=("GW501",))
+RULE = Rule(
+    "GW502", "loss-not-finite", "error", needs=(LossValues, NonfiniteBegins), causes=("GW501", "GW511", "GW631")
+)
 
 _GREW = 100.0
 
@@ -35,6 +37,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if step is None:
             continue
         before = [value for value in loss.history[:step] if math.isfinite(value)]
+        is_explained = any(facts.of(NonfiniteBegins))
         first = f"It was {before[0]:.3g} at step 0" if before else ""
         last = (
             f"{first} and {before[-1]:.3g} at step {len(before) - 1}. " if len(before) > 1 else first and f"{first}. "
@@ -47,8 +50,10 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             else f"the loss was {loss.first_nonfinite or 'not finite'} at step {step}",
             why=f"{last}backward of such a loss gives gradients that are nan, and the next optimizer step puts them "
             "into every parameter.",
-            hints=[_advice(before, step)],
+            # Where it begins was found: what to do about it is said there.
+            hints=[] if is_explained else [_advice(before, step)],
             evidence=[loss.id],
+            severity="info" if is_explained else None,
         )
 
 

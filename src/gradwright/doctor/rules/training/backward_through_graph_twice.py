@@ -72,6 +72,8 @@ def _hints(death: Death) -> Iterator[str]:
             yield f"call backward on what this turn adds, not on {name}; add up for printing with .item()"
         else:
             yield f"cut the past off at each turn: carry {name}.detach() on, not {name}"
+    if shared := death.clue("shared"):
+        yield f"`{shared}` is in both graphs: where the earlier call shall not go behind it, give it {shared}.detach()"
     if not death.clues("made_outside") and not death.clues("carried"):
         yield "add the losses that share a graph and call backward once on the sum"
     yield "retain_graph=True only where one graph is meant to serve twice: in a loop it goes through all past steps"

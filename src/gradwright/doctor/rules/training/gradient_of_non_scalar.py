@@ -1,6 +1,7 @@
 """What it finds
     A call of `backward()` or `autograd.grad` on a tensor with more than one element (or on a complex one), without
-    a cotangent, which ended in "grad can be implicitly created only for scalar outputs".
+    a cotangent, which ended in "grad can be implicitly created only for scalar outputs"; or `torch.func.grad` of a
+    function that returns more than one number: "Expected f(*args) to return a scalar Tensor".
 
 Why it matters
     The gradient of a vector is a Jacobian; `backward` computes one product of a cotangent with it. For a scalar
@@ -34,6 +35,7 @@ RULE = Rule(
     needs=(ScriptDied,),
     messages=(
         r"grad can be implicitly created only for scalar outputs",
+        r"Expected f\(\*args\) to return a scalar [Tt]ensor, got tensor with (?P<dims>\d+) dims",
         r"grad can be (?:implicitly created|computed) only for real scalar outputs but got (?P<dtype>[\w.]+)",
     ),
 )
@@ -44,6 +46,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         name, shape = death.clue("differentiated"), death.clue("shape")
         complex_dtype = death.caught("dtype")
         seen = f"{name or 'the differentiated tensor'} has shape {shape}" if shape else "the tensor is no scalar"
+        if dims := death.caught("dims"):
+            seen = f"the function returns a tensor with {dims} dimension{'s' * (dims != '1')}, not one number"
         if complex_dtype:
             seen = f"{name or 'the differentiated tensor'} is {complex_dtype.removeprefix('torch.')}, not real"
         yield RULE.finding(
@@ -63,6 +67,10 @@ def _hints(death: Death, name: str, is_complex: bool) -> Iterator[str]:
     short = bracketed(name if len(name) <= 40 else "", "loss")
     if is_complex:
         yield f"differentiate a real number: {short}.abs().mean() or {short}.real.mean()"
+        return
+    if death.caught("dims"):
+        yield "reduce it where the function returns: .mean(), or .sum()"
+        yield "or ask for what is meant: torch.func.jacrev for all derivatives, torch.func.vjp for one weighted sum"
         return
     if unreduced := death.clues("unreduced"):
         yield f'reduction="none" keeps one loss per element ({listed(unreduced)}): leave it out for the mean'

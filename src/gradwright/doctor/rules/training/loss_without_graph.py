@@ -73,7 +73,7 @@ def _hints(death: Death, name: str) -> Iterator[str]:
         yield "keep it a tensor all the way: .item(), float(), .detach() are for what is printed; torch.stack joins"
     if _frozen(death):
         yield "unfreeze what shall learn: parameter.requires_grad_(True)"
-    if tracked := death.clue("tracked"):
+    if (tracked := death.clue("tracked")) and not tracked.startswith("no tensor"):
         yield f"tensors of this frame that require a gradient: {tracked}"
     yield (
         f"{name}.requires_grad_() is no fix: it silences the error, and nothing learns"

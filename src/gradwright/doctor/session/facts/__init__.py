@@ -21,7 +21,19 @@ from gradwright.doctor.session.facts.costs import (
     UndefinedGradient,
     UnneededGradient,
 )
+from gradwright.doctor.session.facts.dropped import BackwardDropped, TangentDropped
+from gradwright.doctor.session.facts.explosions import NormalisedZeros
 from gradwright.doctor.session.facts.fact import Fact, Phase, Verdict
+from gradwright.doctor.session.facts.flow import (
+    AnomalyMode,
+    CostlyGraph,
+    DeadUnits,
+    GradientFlow,
+    GraphsKept,
+    LoopsTreated,
+)
+from gradwright.doctor.session.facts.heads import ConstantTerm, LeafRoots, LossBroadcast, LossHead
+from gradwright.doctor.session.facts.numerics import NonfiniteBegins, WeightsNotFinite
 from gradwright.doctor.session.facts.observed import (
     FunctionCalls,
     GradientCalls,
@@ -32,13 +44,28 @@ from gradwright.doctor.session.facts.observed import (
     ScriptDied,
     ScriptKilled,
 )
+from gradwright.doctor.session.facts.order import (
+    Accumulation,
+    ClipOrder,
+    SchedulerOrder,
+    StepOrder,
+    SynchronisedForwards,
+)
+from gradwright.doctor.session.facts.parameters import ModeLeft, OutsideParameters, UnreachedParameters
 from gradwright.doctor.session.facts.text import BuiltinAsTensor, DirectForward, MaskPair, PlainBackward
 from gradwright.doctor.session.facts.verdicts import DeclaredSurrogate, Flaw, GradientCount, GradientVerdict, Mutated
 
 __all__ = [
+    "Accumulation",
+    "AnomalyMode",
     "ArrayTwin",
+    "BackwardDropped",
     "BuiltinAsTensor",
+    "ClipOrder",
+    "ConstantTerm",
     "CostlyExpression",
+    "CostlyGraph",
+    "DeadUnits",
     "DeclaredSurrogate",
     "DirectForward",
     "Fact",
@@ -47,27 +74,43 @@ __all__ = [
     "FunctionCalls",
     "GradientCalls",
     "GradientCount",
+    "GradientFlow",
     "GradientVerdict",
+    "GraphsKept",
     "KnownLoss",
+    "LeafRoots",
     "LineCost",
     "LoopRun",
     "LoopShape",
+    "LoopsTreated",
+    "LossBroadcast",
+    "LossHead",
     "LossValues",
     "MaskPair",
+    "ModeLeft",
     "Mutated",
+    "NonfiniteBegins",
+    "NormalisedZeros",
     "NumpyDetour",
     "OpsPerLine",
     "OptimizerSteps",
+    "OutsideParameters",
     "PageFaults",
     "Phase",
     "PlainBackward",
     "PlainTwin",
     "SavedNotNeeded",
+    "SchedulerOrder",
     "ScriptDied",
     "ScriptKilled",
+    "StepOrder",
+    "SynchronisedForwards",
+    "TangentDropped",
     "TensorOnContext",
     "TorchTwin",
     "UndefinedGradient",
     "UnneededGradient",
+    "UnreachedParameters",
     "Verdict",
+    "WeightsNotFinite",
 ]

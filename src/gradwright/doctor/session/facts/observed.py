@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +53,10 @@ class GradientCalls(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossValues(Fact):
-    """Values of a scalar that ``backward`` was called on, over the calls of one site (step counts from 0)."""
+    """Values of a scalar that ``backward`` was called on, over the calls of one site (step counts from 0).
+
+    ``history``: the first ones; ``window``: the last ones before the first that was not finite.
+    """
 
     calls: int
     first: float
@@ -62,6 +66,7 @@ class LossValues(Fact):
     first_nonfinite_step: int | None = None
     first_nonfinite: str = ""
     history: tuple[float, ...] = ()
+    window: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +128,11 @@ class ScriptDied(Fact):
     tensors: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     cause: Location | None = None
+
+    @property
+    def is_of_nan(self) -> bool:
+        """Somebody looked for NaN or infinity, and found one."""
+        return re.search(r"\b(nan|infinit[ey]|non-?finite|not finite)\b", self.message, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Training scripts as people write them, clean, and faults to plant in them."""

@@ -1,0 +1,1 @@
+"""The order of what happens in a training step: per optimizer, what comes between one step and the next."""

@@ -1,0 +1,42 @@
+"""What the second run is told, and what it answers: JSON files beside each other in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gradwright.doctor.session.place import Location
+
+REQUEST, ANSWER = "request.json", "answer.json"
+BEFORE = 2  # steps ahead of the first loss that is not finite: the backward of the one before may have made it so
+AFTER = 2  # steps after it, when nothing was found: the second run was another one
+
+
+@dataclass(frozen=True)
+class Request:
+    """``site``: the call of ``backward`` whose loss was not finite at its call number ``step``, counted from 0.
+    From step ``watch_from`` on all is looked at. ``seconds``: after which the second run ends itself, as it does when
+    ``parent`` is gone."""
+
+    target: str
+    module: bool
+    arguments: tuple[str, ...]
+    site: Location
+    step: int
+    seconds: float
+    parent: int
+    watch_from: int
+    random: Any = None
+    numpy: Any = None
+
+    def write(self, folder: Path) -> None:
+        (folder / REQUEST).write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> Request:
+        data = json.loads((folder / REQUEST).read_text())
+        data["site"] = Location(**data["site"])
+        data["arguments"] = tuple(data["arguments"])
+        return cls(**data)

@@ -1,0 +1,55 @@
+"""What it finds
+    Training steps in eval mode: `eval()` was called for a validation in the middle of the training, and no `train()`
+    after it. And the other way round: a run without gradients after the last step, of a model that is still in train
+    mode. Only of models with dropout or batch normalisation, to which the mode makes a difference.
+
+Why it matters
+    In eval mode dropout drops nothing and batch normalisation uses averages that it no longer updates: the training
+    goes on without the regularisation that it was given. In train mode an evaluation drops activations at random,
+    normalises by the batch that it happens to get, and moves the averages towards the validation data.
+
+When it is fine
+    Batch normalisation that is frozen from the start, or by itself, is not reported; neither are samples of a generator
+    or pseudo-labels in the middle of a step, averages that are taken anew after `train()`, and several passes of one
+    input (dropout as samples).
+
+The fix
+    `model.train()` at the start of each epoch of training, `model.eval()` at the start of each evaluation.
+
+References
+    The documentation of torch.nn.Module.train and eval.
+"""
+
+from collections.abc import Iterator
+
+from gradwright.doctor.rules.rule import Facts, Rule
+from gradwright.doctor.session.facts import ModeLeft
+from gradwright.doctor.session.model import Finding, Subject
+
+RULE = Rule("GW625", "mode-left-wrong", "warning", needs=(ModeLeft,))
+
+
+def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    for mode in facts.of(ModeLeft):
+        parts = " and ".join(mode.parts)
+        if mode.wrong == "evaluation":
+            yield RULE.finding(
+                subject,
+                at=mode.location or subject.location,
+                message=f"{mode.module} is run without gradients after training, and is still in train mode",
+                why=f"It has {parts}, in train mode in this block, after all {mode.steps_before} steps; eval() was "
+                "never called in this run.",
+                hints=["call eval() before an evaluation, and train() before the next epoch"],
+                evidence=[mode.id],
+            )
+        elif mode.steps_after >= 2:
+            yield RULE.finding(
+                subject,
+                at=mode.location or subject.location,
+                message=f"{mode.module} is put into eval mode in the middle of the training, and stays in it",
+                why=f"After this eval(), {mode.steps_after} steps were taken with its {parts} in eval mode; "
+                f"{mode.steps_before} were taken in train mode before.",
+                hints=["call train() again after an evaluation: at the start of each epoch"],
+                evidence=[mode.id],
+                severity="error" if mode.switches > 1 else None,
+            )

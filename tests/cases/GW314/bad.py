@@ -1,0 +1,17 @@
+"""A recurrent network's outputs, joined to one tensor step by step."""
+import torch
+
+torch.manual_seed(0)
+cell, head = torch.nn.RNNCell(4, 64), torch.nn.Linear(64, 1)
+optimizer = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.01)
+x, y = torch.randn(200, 128, 4), torch.randn(200, 128, 1)
+for step in range(4):
+    hidden = torch.zeros(128, 64)
+    outputs = torch.zeros(0, 128, 64)
+    for now in x:
+        hidden = cell(now, hidden)
+        outputs = torch.cat([outputs, hidden[None]])
+    loss = torch.nn.functional.mse_loss(head(outputs), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

@@ -1,0 +1,15 @@
+"""A training loop with clipping."""
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.Tanh(), torch.nn.Linear(12, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+x, y = torch.randn(64, 6), torch.randn(64, 1)
+for epoch in range(6):
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_norm_(model.parameters(), 0.1)
+    optimizer.step()
+print(f"loss {loss.item():.4f}")

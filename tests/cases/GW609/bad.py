@@ -1,0 +1,15 @@
+"""Mixed precision whose optimizer steps with scaled gradients."""
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.Tanh(), torch.nn.Linear(12, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+x, y = torch.randn(64, 6), torch.randn(64, 1)
+scaler = torch.amp.GradScaler("cpu")
+for epoch in range(6):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    optimizer.step()
+print(f"loss {loss.item():.4f}")

@@ -1,0 +1,16 @@
+"""Ten layers of sigmoids: each lets a seventh of the gradient through."""
+import torch
+
+torch.manual_seed(0)
+layers = []
+for _ in range(9):
+    layers += [torch.nn.Linear(16, 16), torch.nn.Sigmoid()]
+model = torch.nn.Sequential(*layers, torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(64, 16), torch.randn(64, 1)
+for step in range(16):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.4f}")

@@ -1,0 +1,186 @@
+"""Parameters that no optimizer has, or no gradient reaches: what is told, and above all what is not."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
+from watched_here import COLUMN, FIT, NET, findings_of, loop, script, told_of
+
+TOLD = {
+    "layers in a list": ("GW623", "error", """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = [nn.Linear(6, 6), nn.Linear(6, 6)]
+                self.head = nn.Linear(6, 1)
+            def forward(self, x):
+                for layer in self.layers:
+                    x = layer(x).relu()
+                return self.head(x)
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # here
+        """ + FIT),
+    "a tensor that is no parameter": ("GW623", "error", """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body, self.scale = nn.Linear(6, 1), torch.ones(1, requires_grad=True)
+            def forward(self, x):
+                return self.body(x) * self.scale
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # here
+        """ + FIT),
+    "a second phase, whose optimizer was made too early": ("GW623", "error", COLUMN + FIT + """
+        for p in model.parameters():
+            p.requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # here
+        model.add_module("more", nn.Linear(1, 1))
+        """ + FIT),
+    "a head that was replaced": ("GW623", "error",
+        COLUMN[:-1] + "  # here\nmodel[2] = nn.Linear(8, 1)\n" + FIT),
+    "a decoder that was forgotten": ("GW623", "warning", """
+        model, decoder = nn.Linear(6, 3), nn.Linear(3, 6)
+        optimizer = torch.optim.Adam(model.parameters())  # here
+        """ + loop("loss = F.mse_loss(decoder(model(x).tanh()), x)")),
+    "a layer between others that was forgotten": ("GW623", "warning", """
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD([*model[0].parameters(), *model[2].parameters()], lr=0.01)  # here
+        """ + FIT),
+    "a learnable scale of the loss": ("GW623", "warning", COLUMN[:-1] + "  # here\n" + """
+        scale = nn.Parameter(torch.ones(1))
+        """ + loop("loss = (F.mse_loss(model(x)[:, 0], y) / scale.exp() + scale).sum()")),
+    "a backbone that was left out": ("GW623", "info", """
+        model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)  # here
+        """ + FIT),
+    "another model's parameters": ("GW624", "error", """
+        model = nn.Linear(6, 1)
+        other = nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(other.parameters(), lr=0.01)  # here
+        w = torch.zeros(6, requires_grad=True)
+        """ + loop("loss = F.mse_loss(x @ w, y)\n    w.grad = None")),
+    "a layer that is cut off by argmax": ("GW624", "warning", """
+        model = nn.ModuleDict({"choose": nn.Linear(6, 3), "embed": nn.Embedding(3, 1)})
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        """ + loop(
+        "chosen = model['choose'](x).argmax(1)  # here\n    loss = F.mse_loss(model['embed'](chosen)[:, 0], y)")),
+    "a layer that nobody calls": ("GW624", "info", """
+        model = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # at the step
+        """ + loop("loss = F.mse_loss(model[0](x)[:, 0], y)")),
+}  # fmt: skip
+
+QUIET = {
+    "a frozen backbone": """
+        model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 1))
+        model[0].requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        """ + FIT,
+    "two players": """
+        g, d = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.Linear(6, 6)), nn.Linear(6, 1)
+        first, second = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+        for step in range(6):
+            with torch.no_grad():
+                fake = g(torch.randn(24, 2))
+            second.zero_grad()
+            (d(fake).mean() - d(x).mean()).backward()
+            second.step()
+            first.zero_grad()
+            (-d(g(torch.randn(24, 2)))).mean().backward()
+            first.step()
+        with torch.no_grad():
+            g(torch.randn(5, 2))
+        """,
+    "a critic that is trained more often": """
+        g, d = nn.Linear(2, 6), nn.Linear(6, 1)
+        first, second = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+        for step in range(9):
+            second.zero_grad()
+            (d(g(torch.randn(24, 2))).mean() - d(x).mean()).backward()
+            second.step()
+            if step == 8:
+                first.zero_grad()
+                (-d(g(torch.randn(24, 2)))).mean().backward()
+                first.step()
+        """,
+    "a target network that is not detached": COLUMN + "target = copy.deepcopy(model)\n" + loop(
+        "loss = (model(x) - 0.9 * target(x) - y[:, None]).square().mean()"),
+    "an average of weights": NET + "average = copy.deepcopy(model)\n" + loop(
+        "loss = F.cross_entropy(model(x), c) + F.mse_loss(model(x), average(x).detach())\n"
+        "    with torch.no_grad(): [a.lerp_(p, 0.1) for a, p in zip(average.parameters(), model.parameters())]"),
+    "a perceptual loss": """
+        features = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 5))
+        features.load_state_dict(copy.deepcopy(features.state_dict()))
+        model = nn.Linear(6, 6)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        """ + loop("loss = F.mse_loss(features(model(x)), features(x).detach())"),
+    "style transfer": """
+        features = nn.Linear(6, 5)
+        image = torch.randn(24, 6, requires_grad=True)
+        optimizer = torch.optim.Adam([image])
+        """ + loop("loss = F.mse_loss(features(image), torch.ones(24, 5))"),
+    "a part that is updated by hand": COLUMN + "scale = nn.Parameter(torch.ones(1))\n" + loop(
+        "loss = (F.mse_loss(model(x)[:, 0], y) * scale.square()).sum()")
+        + "    scale.data -= 0.01 * scale.grad\n    scale.grad = None\n",
+    "a closure": """
+        model = nn.Linear(6, 1)
+        optimizer = torch.optim.LBFGS(model.parameters())
+        def closure():
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x)[:, 0], y)
+            loss.backward()
+            return loss
+        for _ in range(4):
+            optimizer.step(closure)
+        """,
+    "steps inside of the backward": """
+        model = nn.Linear(6, 1)
+        each = {p: torch.optim.SGD([p], lr=0.01) for p in model.parameters()}
+        def update(p):
+            each[p].step()
+            each[p].zero_grad()
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(update)
+        for _ in range(6):
+            F.mse_loss(model(x)[:, 0], y).backward()
+        """,
+    "heads in turn": """
+        model = nn.ModuleList([nn.Linear(6, 1) for _ in range(3)])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        """ + loop("loss = F.mse_loss(model[step % 3](x)[:, 0], y)", 9),
+    "a loss of derivatives": COLUMN + loop(
+        "z = x.clone().requires_grad_()\n    (slope,) = torch.autograd.grad(model(z).sum(), z, create_graph=True)\n"
+        "    loss = (slope.norm(dim=1) - 1).square().mean()"),
+    "the curve of a schedule": NET + """
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+        for _ in range(20):
+            optimizer.step()
+            schedule.step()
+        """,
+    "gradients given by hand": COLUMN + """
+        for _ in range(5):
+            given = torch.autograd.grad(F.mse_loss(model(x)[:, 0], y), list(model.parameters()))
+            for p, g in zip(model.parameters(), given):
+                p.grad = g
+            optimizer.step()
+        """,
+    "an inner loop on functions of the weights": COLUMN + loop(
+        "w = dict(model.named_parameters())\n"
+        "    inner = F.mse_loss(torch.func.functional_call(model, w, (x,))[:, 0], y)\n"
+        "    g = torch.autograd.grad(inner, list(w.values()), create_graph=True)\n"
+        "    w = {k: v - 0.1 * d for (k, v), d in zip(w.items(), g)}\n"
+        "    loss = F.mse_loss(torch.func.functional_call(model, w, (x,))[:, 0], y)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_it_is_told_once_and_at_its_line(what: str, tmp_path: Path) -> None:
+    code, severity, text = TOLD[what]
+    assert told_of(text, tmp_path) == (code, severity)
+
+
+@pytest.mark.parametrize("what", QUIET)
+def test_it_is_right_and_nothing_is_said(what: str, tmp_path: Path) -> None:
+    assert [(finding.code, finding.message) for finding in findings_of(script(QUIET[what]), tmp_path)] == []
