@@ -1,4 +1,4 @@
-"""Other tools on the same scripts, where they apply. They live in .venv-peers (tests/real/requirements.txt).
+"""Other tools on the same scripts, where they apply. They live in .venv-peers (requirements.txt beside this file).
 
 - torch's anomaly mode: on the plants whose gradients or losses are not finite. Found: it raises. Right line: the
   traceback of the forward that it prints goes through a right line. Lightning's `detect_anomaly` is this mode:

@@ -1,6 +1,6 @@
 """Modules in the wrong mode; and what watching leaves behind, which is nothing."""
 
-import builtins
+import contextlib
 import sys
 from pathlib import Path
 
@@ -10,6 +10,10 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
 from watched_here import COLUMN, DROPPING, FIT, findings_of, loop, script, told_of
+
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.watch import Watch
+from gradwright.doctor.session.journal import Journal
 
 TOLD = {
     "a validation in the middle": ("GW625", "warning", DROPPING + FIT + """
@@ -96,19 +100,27 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("what", list(FAULTY))
-def test_watching_leaves_nothing_behind_and_changes_nothing(what: str, tmp_path: Path) -> None:
+def test_watching_changes_nothing(what: str, tmp_path: Path) -> None:
+    text = script(FAULTY[what]) + "\ntorch.save([p.detach() for p in model.parameters()], 'kept.pt')\n"
+    assert findings_of(text, tmp_path)
+    watched = torch.load(tmp_path / "kept.pt")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    with contextlib.chdir(alone):
+        exec(compile(text, "alone.py", "exec"), {"__name__": "__main__"})
+    assert all(map(torch.equal, watched, torch.load(alone / "kept.pt")))
+
+
+def test_what_is_patched_is_put_back(tmp_path: Path) -> None:
     patched = [(nn.Module, "train"), (nn.Module, "load_state_dict"), (torch.optim.Optimizer, "__init__")]
     patched += [(kind, name) for kind in (torch.no_grad, torch.inference_mode) for name in ("__enter__", "__exit__")]
     before = [getattr(owner, name) for owner, name in patched]
-    text = script(FAULTY[what]) + "\nimport builtins\nbuiltins.kept = [p.detach() for p in model.parameters()]\n"
-    findings_of(text, tmp_path)
-    watched = builtins.kept  # type: ignore[attr-defined]  # the script put it there
+    with Journal(tmp_path / "journal") as journal, Watch(journal, Clock()):
+        assert [getattr(owner, name) for owner, name in patched] != before
+        exec(compile(script(FAULTY["a loss that broadcasts"]), "train.py", "exec"), {"__name__": "__main__"})
     assert [getattr(owner, name) for owner, name in patched] == before
     assert torch._C._len_torch_function_stack() == 0
     assert not torch.nn.modules.module._global_forward_pre_hooks
-    exec(compile(text, "alone.py", "exec"), {"__name__": "__main__"})
-    assert all(map(torch.equal, watched, builtins.kept))  # type: ignore[attr-defined]  # the same
-    del builtins.kept  # type: ignore[attr-defined]  # the same
 
 
 def test_a_mode_of_the_script_keeps_its_place(tmp_path: Path) -> None:

@@ -1,18 +1,15 @@
-"""Scripts that are run in this process, under the same watch as a patient's: a tenth of what a patient takes.
+"""Scripts that are run as a patient's are, and not examined any further.
 
 The line that is to be told has ``# here`` in it.
 """
 
-import gc
 import textwrap
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 
-from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.watch import Watch
-from gradwright.doctor.rules import judge
-from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding
+
+run: Callable = print  # another one by conftest
 
 OURS = {"GW620", "GW621", "GW622", "GW623", "GW624", "GW625"}
 HEAD = "import copy\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
@@ -32,16 +29,12 @@ FIT = loop("loss = F.mse_loss(model(x)[:, 0], y)")
 
 
 def findings_of(text: str, folder: Path) -> list[Finding]:
-    """What our rules say of a script, which is run here."""
-    gc.collect()  # the lookers ask the collector whose a parameter is: not that of the script before
-    path, journal = folder / "train.py", folder / "journal"
+    """What our rules say of a script."""
+    path = folder / "train.py"
     path.write_text(text)
-    with Journal(journal) as written, Watch(written, Clock()) as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
-    assert not watch._faulty, journal.read_text()
-    report = fold(journal)
-    return [finding for finding in judge(report.subjects, report.facts) if finding.code in OURS]
+    report = run(path, cwd=folder, to_end=True, probe_seconds=0.0, fix_seconds=0.0, rerun="never").report
+    assert not [one for one in report.not_examined if "the watching failed" in one.why]
+    return [finding for finding in report.findings if finding.code in OURS]
 
 
 def script(text: str) -> str:

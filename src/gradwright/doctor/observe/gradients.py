@@ -7,11 +7,12 @@ import importlib
 import itertools
 import math
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, Literal
 
 import torch
@@ -88,6 +89,7 @@ class GradientWatch:
         self._after = guarded(after_backward, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
         self._restore: list[Callable[[], None]] = []
+        self._inside = threading.local()
 
     def install(self) -> None:
         apis: tuple[tuple[str, Api], ...] = (("backward", "backward"), ("grad", "autograd.grad"))
@@ -103,7 +105,7 @@ class GradientWatch:
     def _watched(self, original: Callable[..., Any], api: Api) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
+            if torch.compiler.is_compiling() or self._is_handed_on(sys._getframe(1)):
                 return original(*args, **kwargs)
             arrived = time.perf_counter()
             site = self._before_call(api, args, kwargs)
@@ -112,9 +114,11 @@ class GradientWatch:
                 return original(*args, **kwargs)
             started = time.perf_counter()
             self._clock.skip(started - arrived)
+            self._inside.depth = self._depth() + 1
             try:
                 return original(*args, **kwargs)
             finally:
+                self._inside.depth -= 1
                 ended = time.perf_counter()
                 site.calls += 1
                 site.seconds += ended - started
@@ -123,6 +127,14 @@ class GradientWatch:
                     self._after(site.subject)
 
         return call
+
+    def _depth(self) -> int:
+        depth: int = getattr(self._inside, "depth", 0)
+        return depth
+
+    def _is_handed_on(self, caller: FrameType) -> bool:
+        """Whether it is a call that is counted already: torch hands it to a function mode, which makes it again."""
+        return self._depth() > 0 and caller.f_code.co_name == "__torch_function__"
 
     def _look(self, api: Api, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Site | None:
         site = self._site(api)

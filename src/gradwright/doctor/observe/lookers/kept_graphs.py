@@ -28,7 +28,7 @@ from gradwright.ground.graphs import nodes_behind
 
 _KEY = "gradwright: graph of a step"
 _STEPS = 64  # that are looked at, of each site
-SUSPICIOUS = 8  # graphs of earlier steps alive at once: then it is asked who holds them
+SUSPICIOUS = 6  # graphs of earlier steps alive at once: then it is asked who holds them
 _MOST_NODES = 20_000
 _DEPTH = 2000
 

@@ -27,7 +27,7 @@ from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule("GW404", "graph-kept-over-steps", "warning", needs=(GraphsKept,), causes=("GW213",))
 
-_FEWEST = 8
+_FEWEST = 6
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
