@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
@@ -79,7 +79,7 @@ class TritonLaunch:
 
     def run(self, operands: Sequence[Operand], results: Sequence[Result]) -> tuple[Tensor, ...]:
         memories = [made.memory(self.device, self.blocks) for made in self.made]
-        with _on(self.device):
+        with on_device(self.device):
             self._function[(self.blocks,)](*self._arguments(operands, memories), BLOCK=BLOCK, enable_fp_fusion=False)
         return tuple(
             made.finish(memory, result) for made, memory, result in zip(self.made, memories, results, strict=True)
@@ -88,14 +88,12 @@ class TritonLaunch:
     def compile(self, operands: Sequence[Operand]) -> None:
         """Makes the machine code now, without a launch. Raises NoTritonKernel."""
         memories = [made.memory(self.device, self.blocks) for made in self.made]
-        try:
-            with _on(self.device):
-                self._function.warmup(
-                    *self._arguments(operands, memories), BLOCK=BLOCK, grid=(self.blocks,), enable_fp_fusion=False
-                )
-        except Exception as error:  # whatever Triton's compiler, ptxas or the C compiler of its launcher raise
-            said = str(error).strip().splitlines()
-            raise NoTritonKernel(f"Triton made no kernel: {type(error).__name__}: {said[0] if said else ''}") from error
+        warmed_up(
+            self.device,
+            lambda: self._function.warmup(
+                *self._arguments(operands, memories), BLOCK=BLOCK, grid=(self.blocks,), enable_fp_fusion=False
+            ),
+        )
 
     @cached_property
     def _function(self) -> Any:
@@ -242,9 +240,19 @@ def _device(operands: Sequence[Operand]) -> torch.device:
     return devices.pop()
 
 
-def _on(device: torch.device) -> contextlib.AbstractContextManager[object]:
+def on_device(device: torch.device) -> contextlib.AbstractContextManager[object]:
     """Triton launches on the current device."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def warmed_up(device: torch.device, warm_up: Callable[[], object]) -> None:
+    """Triton's machine code is made. Raises NoTritonKernel, where it is not."""
+    try:
+        with on_device(device):
+            warm_up()
+    except Exception as error:  # whatever Triton's compiler, ptxas or the C compiler of its launcher raise
+        said = str(error).strip().splitlines()
+        raise NoTritonKernel(f"Triton made no kernel: {type(error).__name__}: {said[0] if said else ''}") from error
 
 
 def _told(walk: Walk) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from gradwright.kernels.formula.stages import RowProgram
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.results import Operand
 from gradwright.kernels.launch.row_geometry import Lines, Steps, lines_of
+from gradwright.kernels.launch.triton import on_device, warmed_up
 from gradwright.kernels.launch.walks import KINDS
 from gradwright.kernels.machine.triton_functions import NoTritonKernel, available, triton_function
 
@@ -75,19 +75,17 @@ class TritonRows:
 
     def run(self, operands: Sequence[Operand]) -> list[Tensor]:
         memories = [made.memory(self) for made in self.made]
-        with _on(self.device):
+        with on_device(self.device):
             self._function[(self.blocks,)](*self._arguments(operands, memories), **self._options())
         return [made.finished(memory) for made, memory in zip(self.made, memories, strict=True)]
 
     def compile(self, operands: Sequence[Operand]) -> None:
         """Makes the machine code now, without a launch. Raises NoTritonKernel."""
         memories = [made.memory(self) for made in self.made]
-        try:
-            with _on(self.device):
-                self._function.warmup(*self._arguments(operands, memories), grid=(self.blocks,), **self._options())
-        except Exception as error:  # whatever Triton's compiler, ptxas or the C compiler of its launcher raise
-            said = str(error).strip().splitlines()
-            raise NoTritonKernel(f"Triton made no kernel: {type(error).__name__}: {said[0] if said else ''}") from error
+        warmed_up(
+            self.device,
+            lambda: self._function.warmup(*self._arguments(operands, memories), grid=(self.blocks,), **self._options()),
+        )
 
     @cached_property
     def _function(self) -> Any:
@@ -205,8 +203,3 @@ def _device(program: RowProgram, operands: Sequence[Operand]) -> torch.device:
     if len(devices) != 1:
         raise NoTritonKernel(f"the operands are on {', '.join(sorted(map(str, devices)))}")
     return devices.pop()
-
-
-def _on(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Triton launches on the current device."""
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
