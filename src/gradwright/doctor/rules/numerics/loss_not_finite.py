@@ -39,9 +39,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         before = [value for value in loss.history[:step] if math.isfinite(value)]
         is_explained = any(facts.of(NonfiniteBegins))
         first = f"It was {before[0]:.3g} at step 0" if before else ""
-        last = (
-            f"{first} and {before[-1]:.3g} at step {len(before) - 1}. " if len(before) > 1 else first and f"{first}. "
-        )
+        last_step, value = loss.last_before(step) or (0, 0.0)
+        last = f"{first} and {value:.3g} at step {last_step}. " if last_step > 0 else first and f"{first}. "
         yield RULE.finding(
             subject,
             at=subject.location,
@@ -51,19 +50,19 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             why=f"{last}backward of such a loss gives gradients that are nan, and the next optimizer step puts them "
             "into every parameter.",
             # Where it begins was found: what to do about it is said there.
-            hints=[] if is_explained else [_advice(before, step)],
+            hints=[] if is_explained else [_advice(before, value)],
             evidence=[loss.id],
             severity="info" if is_explained else None,
         )
 
 
-def _advice(before: list[float], step: int) -> str:
+def _advice(before: list[float], last: float) -> str:
     if not before:
         return (
             "it was so from the start: look at the data and at the first parameters, and for a logarithm or a "
             "division of zero in the loss"
         )
-    if abs(before[-1]) > _GREW * max(abs(before[0]), 1.0):
+    if abs(last) > _GREW * max(abs(before[0]), 1.0):
         return (
             "it diverged: a smaller learning rate, gradient clipping, or a fault that lets the loss grow without bound"
         )

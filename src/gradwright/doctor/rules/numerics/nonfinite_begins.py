@@ -107,7 +107,7 @@ def _story(loss: LossValues | None, step: int) -> str:
     grew = next((step for step, value in enumerate(before) if abs(value) > large), None)
     if grew is not None:
         parts.append(f"{before[grew]:.3g} at step {grew}, where it began to grow without bound")
-    last, last_step = (loss.window[-1], step - 1) if loss.window else (before[-1], len(before) - 1)
+    last_step, last = loss.last_before(step) or (0, first)
     if last_step > 0 and grew != last_step:
         parts.append(f"{last:.3g} at step {last_step}")
     return f"The loss was {', '.join(parts)}{',' if broke else ''}{broke}"

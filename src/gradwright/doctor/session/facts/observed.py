@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -67,6 +68,12 @@ class LossValues(Fact):
     first_nonfinite: str = ""
     history: tuple[float, ...] = ()
     window: tuple[float, ...] = ()
+
+    def last_before(self, step: int) -> tuple[int, float] | None:
+        """The latest step before that one whose value is known, and the value; what was not finite is left out."""
+        first_of_window = (self.first_nonfinite_step or 0) - len(self.window)
+        known = {**dict(enumerate(self.history)), **dict(enumerate(self.window, first_of_window))}
+        return max(((at, value) for at, value in known.items() if at < step and math.isfinite(value)), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
