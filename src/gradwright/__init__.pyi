@@ -1,5 +1,6 @@
 from gradwright import losses as losses
 from gradwright import penalties as penalties
+from gradwright import training as training
 from gradwright.checking.check import check as check
 from gradwright.checking.losses import check_loss as check_loss
 from gradwright.checking.nonfinite import explain_nonfinite as explain_nonfinite
@@ -22,9 +23,12 @@ from gradwright.derivatives import plan as plan
 from gradwright.derivatives import vjp as vjp
 from gradwright.doctor.consultation import diagnose as diagnose
 from gradwright.doctor.explaining import explain_errors as explain_errors
+from gradwright.errors import AccumulationError as AccumulationError
 from gradwright.errors import CoupledBatch as CoupledBatch
 from gradwright.errors import DerivativeError as DerivativeError
+from gradwright.errors import NonFiniteGradient as NonFiniteGradient
 from gradwright.errors import NoSecondDerivative as NoSecondDerivative
+from gradwright.errors import RankLost as RankLost
 from gradwright.functions.custom_gradient import CustomGradient as CustomGradient
 from gradwright.functions.custom_gradient import custom_gradient as custom_gradient
 from gradwright.functions.custom_gradient import residuals as residuals

@@ -3,6 +3,9 @@
 ::
 
     GradwrightError
+    ├── AccumulationError   an update can't be made of a window as asked; rank and window are named (also a RuntimeError)
+    │   ├── NonFiniteGradient   the gradient of a window is NaN or infinite
+    │   └── RankLost            a rank did not answer in time
     ├── DerivativeError     derivatives of a graph can't be had as asked: freed, changed in place, no way to the target
     │   ├── CoupledBatch        the samples of the batch are not independent of one another
     │   └── NoSecondDerivative  a node on the way can't be differentiated twice
@@ -32,6 +35,18 @@ class UsageError(GradwrightError):
 
 class SessionError(GradwrightError):
     """A session file can't be read."""
+
+
+class AccumulationError(GradwrightError, RuntimeError):
+    """An update can't be made of a window of micro-batches."""
+
+
+class NonFiniteGradient(AccumulationError):
+    """The gradient of a window is NaN or infinite; no step was made of it."""
+
+
+class RankLost(AccumulationError):
+    """A rank did not answer within the time limit, or died."""
 
 
 class DerivativeError(GradwrightError, RuntimeError):

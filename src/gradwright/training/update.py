@@ -1,0 +1,137 @@
+"""One update: unscale, smooth, clip, look, step, schedule; once a window, in that order.
+
+Clipping before unscaling compares a scaled norm; a step of the schedule for each micro-batch runs through it k times
+too fast (research/losses_and_accumulation.md, "Rules of the road").
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from gradwright.errors import UsageError
+from gradwright.training.engines.engine import whole
+
+OnNonfinite: TypeAlias = Literal["error", "skip", "ignore"]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What became of a window.
+
+    ``losses``: each loss over all micro-batches and ranks, a number without a graph. ``items``: what it was divided by.
+    ``gradient_norm``: before it was clipped; None where nothing looked at it. ``why_not``: empty where a step was made.
+    """
+
+    window: int
+    losses: dict[str, Tensor]
+    items: dict[str, float]
+    gradient_norm: Tensor | None = None
+    why_not: str = ""
+
+    @property
+    def stepped(self) -> bool:
+        return not self.why_not
+
+    @property
+    def loss(self) -> float:
+        """Its losses, summed up."""
+        return float(sum(float(loss) for loss in self.losses.values()))
+
+
+class Smoothing(Protocol):
+    """What is done with the sum of gradients before it is clipped."""
+
+    def smooth(self, parameters: Sequence[Tensor]) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@dataclass
+class Stepping:
+    """What an update is made of."""
+
+    optimizer: torch.optim.Optimizer
+    scaler: Any = None
+    max_norm: float | None = None
+    scheduler: Any = None
+    smoothing: Smoothing | None = None
+    on_nonfinite: OnNonfinite = "error"
+
+    def __post_init__(self) -> None:
+        if self.on_nonfinite not in ("error", "skip", "ignore"):
+            raise UsageError(f"on_nonfinite is {self.on_nonfinite!r}: it is 'error', 'skip' or 'ignore'")
+        if self.max_norm is not None and not self.max_norm > 0:
+            raise UsageError(f"max_norm is {self.max_norm!r}: it is a number above 0")
+        if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise UsageError("ReduceLROnPlateau steps by a metric: leave scheduler= out, and call its step(metric)")
+        if self.scaler is not None and not self.scaler.is_enabled():
+            self.scaler = None
+        if self.scaler is not None and self.wants_closure:
+            raise UsageError(f"a gradient scaler can't step {type(self.optimizer).__name__}, which needs a closure")
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        return loss if self.scaler is None else self.scaler.scale(loss)
+
+    @property
+    def unscaling(self) -> float:
+        """What undoes the gradient scaler's scale; read from its device."""
+        return 1.0 if self.scaler is None else 1.0 / self.scaler.get_scale()
+
+    @cached_property
+    def wants_closure(self) -> bool:
+        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
+        return closure is not None and closure.default is inspect.Parameter.empty
+
+    def refuse_closures(self) -> None:
+        if self.wants_closure:
+            raise UsageError(
+                f"{type(self.optimizer).__name__} evaluates the loss several times for a step, so it needs "
+                "to run through the window again: use acc.update(window, loss_of, reduction=...), not the loop and step()"
+            )
+
+    def prepare(
+        self, parameters: Sequence[Tensor], *, summed: Callable[[], None], stepping: Callable[[], None]
+    ) -> tuple[Tensor | None, bool]:
+        """All up to the step itself: the norm of the gradient, and whether it is finite (or its scaler's business)."""
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        looks = self.on_nonfinite != "ignore" and self.scaler is None
+        norm = _norm(parameters) if looks or self.smoothing is not None else None
+        finite = norm is None or bool(torch.isfinite(norm))
+        if finite:
+            summed()
+        if finite and self.smoothing is not None:
+            self.smoothing.smooth(parameters)
+        if self.max_norm is not None and (finite or not looks):
+            norm = whole(torch.nn.utils.clip_grad_norm_(parameters, self.max_norm))
+        if finite:
+            stepping()
+        return norm, finite or not looks
+
+    def step(self, closure: Callable[[], Any] | None = None) -> str:
+        """The optimizer, then the schedule; why no step was made, or nothing."""
+        if self.scaler is None:
+            self.optimizer.step(closure) if closure is not None else self.optimizer.step()
+        else:
+            before = self.scaler.get_scale()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            if self.scaler.get_scale() < before:
+                return "the gradient scaler met a gradient that is not finite, and lowered its scale"
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return ""
+
+
+def _norm(parameters: Sequence[Tensor]) -> Tensor:
+    """Of all gradients together (2-norm)."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm: Tensor = whole(torch.nn.utils.get_total_norm(gradients))
+    return norm
