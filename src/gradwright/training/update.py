@@ -93,7 +93,7 @@ class Stepping:
         if self.wants_closure:
             raise UsageError(
                 f"{type(self.optimizer).__name__} evaluates the loss several times for a step, so it needs "
-                "to run through the window again: use acc.update(window, loss_of, reduction=...), not the loop and step()"
+                "to run through the window again: use acc.update(window, loss_of, reduction=...) instead of a loop"
             )
 
     def prepare(
