@@ -9,7 +9,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["batch_derivatives.md", "formulas.md", "losses.md", "writing_gradients.md"])
+@pytest.mark.parametrize(
+    "page", ["accumulation.md", "batch_derivatives.md", "formulas.md", "losses.md", "writing_gradients.md"]
+)
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path) -> None:
     blocks = BLOCK.findall((DOCS / page).read_text())
     assert blocks
