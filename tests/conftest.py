@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # the variants of scripts are a plain module beside the tests
 # Not the user's: what is kept there is shared by the workers of a run, and by the next one.
 os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "kernels"))
 
@@ -47,10 +50,22 @@ class Ran:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[subprocess.Popen[str]]:
+def warm_python() -> Iterator[Path]:
+    """An interpreter that starts the doctor's processes as forks of the zygote, and anything else as Python does."""
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:  # a short path: it is a socket's too
+        yield Path(folder) / "python"
+
+
+@pytest.fixture(scope="session")
+def zygote(warm_python: Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "zygote.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(HERE / "zygote.py"), str(warm_python.parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    while not warm_python.exists() and process.poll() is None:
+        time.sleep(0.01)
     yield process
     assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
@@ -60,10 +75,19 @@ def zygote() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
-    """Run a script as the patient does, in a fork of the zygote: ``run(path, *arguments, cwd=..., **options)``."""
+    """Run a script as the patient does, in a fork of the zygote: ``run(path, *arguments, cwd=..., **options)``.
+
+    ``on_gpu``: where there is no GPU, every tensor is taken for one that lies on it.
+    """
 
     def run_script(
-        target: Path | str, *arguments: str, cwd: Path | None = None, stdin: str = "", seconds: float = 90, **options
+        target: Path | str,
+        *arguments: str,
+        cwd: Path | None = None,
+        stdin: str = "",
+        seconds: float = 90,
+        on_gpu: bool = False,
+        **options,
     ) -> Ran:
         files = {name: tmp_path / f"ran.{name}" for name in ("stdout", "stderr", "stdin", "journal")}
         files["journal"].unlink(missing_ok=True)
@@ -74,6 +98,7 @@ def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
             "options": asked.to_json(),
             "cwd": str(cwd or (Path(target).parent if Path(target).exists() else tmp_path)),
             "seconds": seconds,
+            "on_gpu": on_gpu,
         }
         assert zygote.stdin is not None and zygote.stdout is not None
         zygote.stdin.write(json.dumps(request) + "\n")
@@ -100,17 +125,30 @@ class Called:
     session: Report | None
 
 
+_WARM = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import main; main(prog_name='gradwright')"
+
+
 @pytest.fixture
-def gradwright() -> Callable[..., Called]:
-    """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``."""
+def gradwright(zygote: subprocess.Popen[str], warm_python: Path) -> Callable[..., Called]:
+    """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``.
+
+    The patient is a fork of the zygote, three seconds cheaper; ``cold``: it is a process from its own beginning, where
+    that is what matters.
+    """
 
     def call(
-        *words: str, cwd: Path, stdin: str = "", env: dict[str, str] | None = None, seconds: float = 120
+        *words: str,
+        cwd: Path,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        seconds: float = 120,
+        cold: bool = False,
     ) -> Called:
         from gradwright.doctor.session.codec import from_json
 
+        start = ["-m", "gradwright"] if cold else ["-c", _WARM.format(str(warm_python))]
         done = subprocess.run(
-            [sys.executable, "-m", "gradwright", *words],
+            [sys.executable, *start, *words],
             cwd=cwd,
             input=stdin,
             capture_output=True,

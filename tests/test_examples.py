@@ -21,7 +21,7 @@ SAID = [
     ("gradient_penalty/train.py", ("--epochs", "1"), ["GW302", "GW302"]),
     ("gradient_penalty/mended.py", ("--epochs", "1"), []),
     ("huber/vector_loss.py", (), ["GW611"]),
-    ("huber/mask_bug.py", (), ["GW501", "GW511"]),
+    ("huber/mask_bug.py", (), ["GW501"]),
     ("huber/mended.py", (), []),
 ]
 
@@ -33,11 +33,17 @@ SHOWING = {
     "accumulation/large_batch.py": r"means +differs .* [2-4]\.\de-01.*ulator +differs .* \d\.\de-0[78].*loss 0\.00",
     "accumulation/adversarial.py": r"update 400 .*radius (0\.9|1\.0)\d",
     "accumulation/parallel.py": r"mean per rank +differs .* 2\.7e-01.*Accumulator +differs .* \d\.\de-0[78]",
+    "accumulation/pipeline.py": r"schedule alone +differs .* \d\.\de-01.*ulator +differs .* \d\.\de-0[78]",
     "first_custom_gradient/train.py": r"my_square: no fault found.*step 150   loss 0\.000",
     "domain_adversarial/train.py": r"(seed \d +[45]\d\.\d% +(8[5-9]|9\d)\.\d%\s+){3}",
     "reversible_network/train.py": r"gw\.check: right.*accuracy on unseen points: (1\.000|0\.9\d\d)",
-    "learnt_spring/train.py": r"k1  learnt (1\.00|0\.99).*k2  learnt 1\.40.*c   learnt 0\.(30|29).*doesn't drift",
+    "learnt_spring/train.py": r"k1  learnt (1\.00|0\.99).*k2  learnt 1\.40.*c   learnt 0\.(30[0-2]|29[7-9]).*"
+    r"at most \d\.\de-0[3-9] .*doesn't drift",
 }
+
+
+# What such a script shows, it shows of a smaller network too, in half the time.
+SMALLER = {"reversible_network/train.py": ("--depth", "6", "--steps", "100")}
 
 
 def test_no_example_is_left_out():
@@ -81,6 +87,7 @@ def test_an_example_that_asks_prints_what_is_wrong(script: str, codes: list[str]
 
 @pytest.mark.parametrize("script", SHOWING)
 def test_an_example_prints_what_it_shows(script: str) -> None:
-    done = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, timeout=300)
+    words = [sys.executable, EXAMPLES / script, *SMALLER.get(script, ())]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert re.search(SHOWING[script], done.stdout, re.DOTALL), done.stdout

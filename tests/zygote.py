@@ -1,18 +1,24 @@
 """A process with torch loaded that forks once per request and is the patient there: a second saved per script.
 
 Reads one JSON request a line from standard input: {"options", "journal", "cwd", "path"}; answers its exit status when
-it has ended. What the script prints goes to the files "stdout" and "stderr" of the request.
+it has ended. What the script prints goes to the files "stdout" and "stderr" of the request. With a folder, processes
+that the doctor starts are forks of this one too (see ``warm``).
 """
 
+import gc
 import importlib
 import json
 import os
 import pkgutil
 import sys
 import time
+from pathlib import Path
+
+from warm import Door
 
 
-def serve() -> None:
+def serve(folder: Path | None) -> None:
+    door = Door(folder) if folder else None
     import torch
 
     torch.set_num_threads(1)  # a pool of threads would not survive the fork
@@ -24,6 +30,11 @@ def serve() -> None:
     for package in (gradwright.checking, gradwright.doctor):  # loaded once, and not in every fork
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(info.name)
+    sys.path.pop(0)  # this folder is nobody's business
+    gc.collect()
+    gc.freeze()  # what a fork's collections never touch is never copied for it
+    if door is not None and folder is not None:
+        door.open(folder / "python")
 
     for line in sys.stdin:
         request = json.loads(line)
@@ -38,6 +49,18 @@ def serve() -> None:
             time.sleep(0.005)
             ended = os.waitpid(pid, os.WNOHANG)
         print(os.waitstatus_to_exitcode(ended[1]), flush=True)
+    if door is not None:
+        door.close()
+
+
+def stand_in_for_a_gpu() -> None:
+    """Nothing waits on a CPU, but what would is the same."""
+    import torch
+
+    from gradwright.doctor.observe.training import waits
+
+    if not torch.cuda.is_available():
+        waits.is_on_device = lambda tensor: True
 
 
 def be_patient(request: dict) -> None:
@@ -45,6 +68,8 @@ def be_patient(request: dict) -> None:
         os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(request["stdin"], os.O_RDONLY), 0)
     os.chdir(request["cwd"])
+    if request.get("on_gpu"):
+        stand_in_for_a_gpu()
     from gradwright.doctor.patient import main
 
     sys.argv[:] = ["-c"]
@@ -59,5 +84,5 @@ def be_patient(request: dict) -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     os._exit(0)  # there is nothing to tidy up, and a great many modules to do it for

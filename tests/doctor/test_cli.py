@@ -45,7 +45,7 @@ def test_wrong_usage_gets_a_clear_word_and_exit_code_2(
 def test_findings_exit_1_and_a_clean_script_exits_0(gradwright: Callable, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(WRONG)
     (tmp_path / "good.py").write_text(CLEAN)
-    assert gradwright("diagnose", "bad.py", cwd=tmp_path).code == 1
+    assert gradwright("diagnose", "bad.py", cwd=tmp_path, cold=True).code == 1
     assert gradwright("diagnose", "--exit-zero", "bad.py", cwd=tmp_path).code == 0
     assert gradwright("diagnose", "good.py", cwd=tmp_path).code == 0
 
@@ -106,7 +106,12 @@ def test_explain_knows_codes_and_messages_without_torch(gradwright: Callable, tm
     message = "RuntimeError: grad can be implicitly created only for scalar outputs"
     assert "GW611" in gradwright("explain", message, cwd=tmp_path).stdout
     assert "GW611" in gradwright("explain", "-", cwd=tmp_path, stdin=message).stdout
-    probe = "import sys; from gradwright.doctor.cli import main\ntry: main(['explain', 'GW301'])\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"  # noqa: E501
+    probe = (
+        "import sys; from gradwright.doctor.cli import main\n"
+        "try: main(['explain', 'GW301'])\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True)
 
 
@@ -145,5 +150,5 @@ def test_an_old_session_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypa
 
 def test_a_terminal_that_is_not_utf8_gets_the_report(gradwright: Callable, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(WRONG)
-    called = gradwright("diagnose", "train.py", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}, cold=True)
     assert called.code == 1 and "GW601" in called.stdout

@@ -67,7 +67,7 @@ def test_a_doctor_that_fails_exits_3_and_its_session_is_not_taken_for_whole(grad
         "examination.judge_journal = probe\n"
     )
     (tmp_path / "train.py").write_text("print('the script ran')\n")
-    called = gradwright("fix", "train.py", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    called = gradwright("fix", "train.py", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, cold=True)
     assert called.code == 3
     assert "the doctor is ill" in called.stderr
     spoiler.unlink()

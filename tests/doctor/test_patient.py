@@ -32,6 +32,9 @@ Wrong.apply(x).sum().backward()
 """
 
 
+NO_FIXES = {"fix_seconds": 0.0}  # where it matters what is found, and not what would mend it
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], Path]:
     def write(text: str, name: str = "train.py") -> Path:
@@ -41,6 +44,12 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def no_fixes(tmp_path: Path) -> None:
+    """As ``NO_FIXES``, for the command."""
+    (tmp_path / "pyproject.toml").write_text("[tool.gradwright]\nfix-seconds = 0\n")
 
 
 ITSELF = """
@@ -57,7 +66,7 @@ def test_the_script_sees_what_python_would_show_it(gradwright: Callable, script:
     script(ITSELF, "sub/train.py")
     words = ["sub/train.py", "--epochs", "1", "-m", "x"]
     plain = subprocess.run([sys.executable, *words], cwd=tmp_path, input="typed", capture_output=True, text=True)
-    called = gradwright("diagnose", "--output", "report.txt", *words, cwd=tmp_path, stdin="typed")
+    called = gradwright("diagnose", "--output", "report.txt", *words, cwd=tmp_path, stdin="typed", cold=True)
     assert called.stdout == plain.stdout
     assert called.session.script.argv == tuple(words)
 
@@ -67,10 +76,11 @@ def test_a_module_sees_what_python_m_would_show_it(gradwright: Callable, script:
     script(ITSELF.replace("__spec__,", "__spec__.name,"), "package/train.py")
     words = ["package.train", "--lr", "1"]
     plain = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, input="", capture_output=True, text=True)
-    called = gradwright("diagnose", "--output", "report.txt", "-m", *words, cwd=tmp_path)
+    called = gradwright("diagnose", "--output", "report.txt", "-m", *words, cwd=tmp_path, cold=True)
     assert called.stdout == plain.stdout
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_the_report_and_the_scripts_prints_never_mix(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(WRONG + "\nprint('a line of the script')\n")
     called = gradwright("diagnose", "train.py", cwd=tmp_path)
@@ -91,7 +101,7 @@ def test_the_report_and_the_scripts_prints_never_mix(gradwright: Callable, scrip
 def test_an_exit_of_the_script_is_its_own_and_nothing_is_lost(
     ending: str, code: int, run: Callable, script: Callable
 ) -> None:
-    ran = run(script(WRONG + ending))
+    ran = run(script(WRONG + ending), **NO_FIXES)
     assert ran.report.script.exit_code == code
     assert ran.codes == ["GW101"]
 
@@ -99,7 +109,7 @@ def test_an_exit_of_the_script_is_its_own_and_nothing_is_lost(
 def test_an_exception_keeps_its_traceback_and_the_findings_before_it(run: Callable, script: Callable) -> None:
     path = script(WRONG + "\ndef inner():\n    return {}['missing']\n\ninner()\n")
     plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
-    ran = run(path)
+    ran = run(path, **NO_FIXES)
     assert ran.stderr == plain.stderr
     assert ran.report.script.exit_code == 1
     assert ran.report.script.exception.type == "KeyError"
@@ -148,7 +158,7 @@ def test_an_endless_script_is_stopped_and_reported(
 
 
 def test_a_long_training_is_stopped_after_enough_steps(run: Callable, script: Callable) -> None:
-    ran = run(script(WRONG + KILLED.replace("range(5)", "range(10**9)").replace("0.2", "0")), max_steps=20)
+    ran = run(script(WRONG + KILLED.replace("range(5)", "range(10**9)").replace("0.2", "0")), max_steps=20, **NO_FIXES)
     assert ran.report.script.stopped_early == "after 20 optimizer steps"
     assert [steps.steps for steps in ran.report.of(OptimizerSteps)] == [20]
     assert ran.codes == ["GW101", "GW601"]
@@ -173,7 +183,8 @@ if os.fork() == 0:
     sys.exit(5)
 print("status", os.waitstatus_to_exitcode(os.wait()[1]))
 """
-        )
+        ),
+        **NO_FIXES,
     )
     assert sorted(ran.stdout.splitlines()) == ["in the child", "status 5"]
     assert ran.codes == ["GW101"]
@@ -192,7 +203,7 @@ def test_spawned_workers_find_the_main_module(gradwright: Callable, script: Call
                 print(pool.map(double, [1, 2]))
         """
     )
-    called = gradwright("diagnose", "--output", "report", "train.py", cwd=tmp_path)
+    called = gradwright("diagnose", "--output", "report", "train.py", cwd=tmp_path, cold=True)
     assert called.stdout == "[2, 4]\n"
     assert called.code == 0
 
@@ -217,6 +228,7 @@ def test_threads_are_waited_for_as_python_does(run: Callable, script: Callable) 
     assert ran.report.script.gradients == 1
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_functions_in_pytest_tests_are_found(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(
         WRONG.replace("\nx = ", "\ndef test_it():\n    x = ").replace("\nWrong", "\n    Wrong"), "tests/test_wrong.py"
@@ -228,7 +240,7 @@ def test_functions_in_pytest_tests_are_found(gradwright: Callable, script: Calla
 
 def test_torch_is_not_imported_for_the_script(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script("import sys\nprint('torch' in sys.modules)\n")
-    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path)
+    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path, cold=True)
     assert called.stdout == "False\n"
     assert called.code == 0
     assert "never imported torch" in (tmp_path / "report.txt").read_text()
@@ -244,11 +256,12 @@ def test_torch_is_not_imported_for_the_script(gradwright: Callable, script: Call
     ],
 )
 def test_settings_of_the_script_do_not_upset_the_doctor(setting: str, run: Callable, script: Callable) -> None:
-    ran = run(script(WRONG.replace("\nx = ", f"\n{setting}\nx = ")))
+    ran = run(script(WRONG.replace("\nx = ", f"\n{setting}\nx = ")), **NO_FIXES)
     assert ran.codes == ["GW101"]
     assert ran.report.findings[0].location.path == "train.py"
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_a_script_may_change_directory_and_die(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(WRONG + "\nimport os; os.chdir('/'); raise ValueError('far from home')\n", "sub/train.py")
     called = gradwright("diagnose", "sub/train.py", cwd=tmp_path)
@@ -265,6 +278,7 @@ def test_another_default_device_does_not_upset_the_trials(run: Callable, script:
     assert ran.report.not_examined == ()
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_results_stay_equal_to_the_last_bit(gradwright: Callable, script: Callable, tmp_path: Path) -> None:
     script(
         """
@@ -299,7 +313,7 @@ def test_results_stay_equal_to_the_last_bit(gradwright: Callable, script: Callab
         """
     )
     plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
-    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path)
+    called = gradwright("diagnose", "--output", "report.txt", "train.py", cwd=tmp_path, cold=True)
     assert called.stdout == plain.stdout != ""
 
 
@@ -319,7 +333,8 @@ compiled = torch.compile(lambda x: loop(apply(x)), backend="eager", fullgraph=Tr
 compiled(torch.ones(3, requires_grad=True)).backward()
 print("compiled")
 """
-        )
+        ),
+        **NO_FIXES,
     )
     assert ran.stdout == "compiled\n", ran.stderr
 
@@ -329,17 +344,19 @@ def test_the_doctor_names_what_it_did_not_see(run: Callable, script: Callable) -
         script(
             WRONG
             + "\nclass Unused(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        pass\n"
-        )
+        ),
+        **NO_FIXES,
     )
     assert "Unused" in [item.what for item in ran.report.not_examined]
 
 
 def test_specimens_keep_to_their_bound_and_say_so(run: Callable, script: Callable) -> None:
     calls = "\nfor n in range(1, 12):\n    Wrong.apply(torch.ones(n, requires_grad=True)).sum().backward()\n"
-    ran = run(script(WRONG + calls))
+    watched = {"probe_seconds": 0.0, **NO_FIXES}
+    ran = run(script(WRONG + calls), **watched)
     assert len(ran.report.specimens) == 8
     assert any("further call" in item.what for item in ran.report.not_examined)
-    ran = run(script(WRONG.replace("ones(3", "ones(1000")), specimen_bytes=1000)
+    ran = run(script(WRONG.replace("ones(3", "ones(1000")), specimen_bytes=1000, **watched)
     assert len(ran.report.specimens) == 0
     assert any("bound" in item.why for item in ran.report.not_examined)
 

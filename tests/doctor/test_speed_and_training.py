@@ -54,6 +54,23 @@ TOLD = {
                 b -= 0.1 * b.grad
                 w.grad.zero_()
         """),
+    "clipped updates that clear nothing": ("GW601", """
+        from torch.nn.utils import clip_grad_value_
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 10).pow(2).mean().backward()
+            clip_grad_value_([w], 0.5)
+            w.data -= 0.1 * w.grad
+        """),
+    "updates clamped by hand that clear nothing": ("GW601", """
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+        for _ in range(6):
+            (20 * model(torch.randn(16, 6)) - 5).pow(2).mean().backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.grad.clamp_(-0.1, 0.1)
+                    p.add_(p.grad, alpha=-0.01)
+        """),
     "updates of .data that clear nothing": ("GW601", """
         model = nn.Linear(4, 1)
         for _ in range(5):
@@ -122,6 +139,22 @@ QUIET = {
                     for p in model.parameters():
                         p -= 0.1 * p.grad
                         p.grad.zero_()
+        """,
+    "clipped updates that clear": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 10).pow(2).mean().backward()
+            nn.utils.clip_grad_norm_([w], 0.5)
+            w.data -= 0.1 * w.grad
+            w.grad.zero_()
+        """,
+    "clipped momentum kept in .grad": """
+        w = torch.randn(4, 1, requires_grad=True)
+        for _ in range(5):
+            (torch.randn(8, 4) @ w - 10).pow(2).mean().backward()
+            nn.utils.clip_grad_norm_([w], 0.5)
+            w.data -= 0.1 * w.grad
+            w.grad.mul_(0.9)
         """,
     "momentum kept in .grad": """
         w = torch.randn(4, 1, requires_grad=True)

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ from gradwright.doctor.treatment import Called, Patients, treat
 if TYPE_CHECKING:
     from gradwright.doctor.observe.watch import Watch
     from gradwright.doctor.observed import FunctionUse, LossUse
+    from gradwright.doctor.session.model import Proof
+    from gradwright.doctor.session.proposal import Proposal
 
 _OF_LOOPS = ("GW301", "GW302", "GW304")  # rules on a loop as a whole, the last of which speaks when it has a fix
 
@@ -38,9 +41,15 @@ Trial = tuple[str, Callable[[], Iterator[Subject | Fact | NotExamined]]]
 
 
 def examine(
-    journal: Journal, options: Options, watch: Watch | None, loops: Sequence[LoopUse], files: Iterable[SourceFile]
+    journal: Journal,
+    options: Options,
+    watch: Watch | None,
+    loops: Sequence[LoopUse],
+    files: Iterable[SourceFile],
+    in_script: Callable[[Proposal, float], Proof | str] | None = None,
 ) -> None:
-    """Facts from the text and from trials, then findings, then fixes. Cost: at most ``probe_seconds + fix_seconds``."""
+    """Facts from the text and from trials, then findings, then fixes. ``in_script``: see ``Patients``. Cost: at most
+    ``probe_seconds + fix_seconds``."""
     read_subjects, read_of_text = read_facts(files, relative)
     journal.add(*read_subjects, *read_of_text)
     if watch is not None:
@@ -51,7 +60,7 @@ def examine(
     journal.progress("judging")
     judge_journal(journal, options)
     if watch is not None:
-        treat(journal, patients_of(watch, loops), options.fix_seconds)
+        treat(journal, replace(patients_of(watch, loops), in_script=in_script), options.fix_seconds)
         told = tuple(one.location for one in fold(journal.path).findings if one.code in _OF_LOOPS)
         journal.add(treated := LoopsTreated(id="loops treated", subject="script", told=told))
         judge_journal(journal, options, waited_for=treated.id)

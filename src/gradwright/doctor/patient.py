@@ -24,6 +24,7 @@ from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
 from gradwright.doctor.rerun.again import run_again
 from gradwright.doctor.rerun.randomness import Randomness
+from gradwright.doctor.rerun.trial.tries import Tries
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
@@ -83,20 +84,21 @@ class Patient:
             sys.stdout.flush()
             sys.stderr.flush()
         try:
-            self._run_again()
-            examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values())
+            tries = self._run_again()
+            examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values(), tries)
         except KeyboardInterrupt:
             self.journal.add(NotExamined("whatever is missing here", "the trying of subjects was interrupted"))
             judge_journal(self.journal, self.options)
         self.journal.progress("finished")
 
-    def _run_again(self) -> None:
+    def _run_again(self) -> Tries | None:
         """Where the loss was not finite: a second run finds where that begins. No trouble of its is the patient's."""
         seconds = time.perf_counter() - self._started
         try:
-            run_again(self.journal, self.options, seconds, self._randomness, self._environment)
+            return run_again(self.journal, self.options, seconds, self._randomness, self._environment)
         except Exception as error:
             self.journal.add(NotExamined("where NaN or inf begins", f"the second run failed: {error}"))
+            return None
 
     @contextlib.contextmanager
     def _watching(self, program: Program) -> Iterator[None]:
@@ -136,12 +138,14 @@ class Patient:
             self.watch.__exit__(None, None, None)
 
     def _torch_is_here(self) -> None:
+        from gradwright.doctor.observe.lookers.own_looks import OwnLooks
         from gradwright.doctor.observe.watch import Watch
 
         self.watch = Watch(self.journal, self.clock, self.options.specimen_bytes).__enter__()
         self.watch.also(self.loops.facts)
         self.loops.is_compiling = sys.modules["torch"].compiler.is_compiling
         self.loops.try_live = _try_live(self.clock)
+        self.loops.on_look = next(one.found for one in self.watch.lookers if isinstance(one, OwnLooks))
 
     def _enough(self, number: int, frame: object) -> None:
         """Our conductor says that time is up. A script that swallows the interruption twice is ended from here."""

@@ -91,6 +91,41 @@ FAULTS = {
         net[1].bias.data[2:] = -50.0
         train(net, torch.randn(8, 1, 8, 8), loss=lambda out: F.cross_entropy(out, torch.arange(8) % 2))
         """),
+    "a rate that kills": ("GW632", "optimizer = kind(", "died in the training", """
+        net = mlp(3, nn.ReLU)
+        train(net, x, y, loss=lambda out: F.l1_loss(out, y), steps=48, lr=8.0)
+        """),
+    "channels that a later task pushes below zero": ("GW632", "optimizer = kind(", "units of 0.weight died", """
+        net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU6(), nn.Flatten(), nn.Linear(8 * 36, 2))
+        images, seen = torch.randn(16, 1, 8, 8), []
+        def loss(out):
+            seen.append(out)
+            if len(seen) == 6:
+                net[0].bias.data[2:] = -100.0
+            return F.cross_entropy(out, torch.arange(16) % 2)
+        train(net, images, loss=loss, steps=48)
+        """),
+    "inputs that were never scaled": ("GW632", "net = mlp(3, nn.Tanh)", "are saturated: their tanh has no slope", """
+        net = mlp(3, nn.Tanh)
+        train(net, 1e5 * x, y, kind=torch.optim.Adam)
+        """),
+    "gates with weights of thousands": ("GW632", "net = nn.Sequential(", "saturated: their sigmoid", """
+        net = nn.Sequential(nn.Linear(8, 16), nn.Sigmoid(), nn.Linear(16, 1))
+        net[0].weight.data *= 1e6
+        train(net, x, y)
+        """),
+    "a checkpointed network": ("GW631", "net = started(", "of the weight's size", """
+        from torch.utils.checkpoint import checkpoint
+        class Kept(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+            def forward(self, x):
+                return checkpoint(self.inner, x, use_reentrant=False)
+        net = started(nn.Sequential(nn.Linear(8, 64), *(Kept(nn.Linear(64, 64)) for _ in range(10)), nn.Linear(64, 1)),
+                      lambda p: nn.init.normal_(p, std=1.0))
+        train(net, x, y, loss=lambda out: F.l1_loss(out, y * torch.cat([y[32:], y[:32]])), kind=torch.optim.Adam)
+        """),
 }  # fmt: skip
 # Run in one process each.
 CLEAN = {
@@ -131,6 +166,26 @@ CLEAN = {
                 return self.head(self.cell(self.words(tokens))[0])
         for kind in (nn.LSTM, nn.GRU, nn.RNN):
             train(Reader(kind), tokens, loss=loss, lr=0.5)
+        """,
+    "units that are silent for a while, one sample alone, activations that end flat": """
+        turns = mlp(3, nn.ReLU, 16)
+        optimizer = torch.optim.SGD(turns.parameters(), lr=0.001)
+        turns[0].bias.data[:] = 0.0
+        turns[0].weight.data[:12, 0], turns[0].weight.data[12:, 0] = 3.0, -3.0
+        for period in (2, 4, 8):
+            for step in range(64):
+                batch = x.clone()
+                batch[:, 0] = -1.0 if step % period == period - 1 else 1.0
+                optimizer.zero_grad()
+                F.mse_loss(turns(batch), y).backward()
+                optimizer.step()
+        alone = mlp(3, nn.ReLU, 16)
+        alone[0].bias.data[4:] = -50.0
+        train(alone, x[:1], y[:1])
+        train(nn.Sequential(mlp(3, nn.ReLU), nn.Tanh()), 100 * x, y.sign(), kind=torch.optim.Adam, steps=64)
+        train(mlp(3, nn.Tanh), 30 * x, y, kind=torch.optim.Adam, steps=64)
+        sure = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1), nn.Sigmoid())
+        train(sure, 20 * x, loss=lambda out: F.binary_cross_entropy(out, (x[:, :1] > 0).float()), steps=96, lr=0.5)
         """,
     "one sample at a time, few actions, experts": """
         net = mlp(4, nn.ReLU, 16)

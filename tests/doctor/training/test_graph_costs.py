@@ -23,7 +23,8 @@ def weights(*shape: int) -> torch.Tensor:
 
 
 def found(output: torch.Tensor) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...], int]]:
-    return [(one.kind, one.count, one.shape, one.other, one.dim) for one in costly(output.sum().grad_fn)]
+    costs = (one for one in costly(output.sum().grad_fn) if one.kind != "rows")  # see test_row_branches
+    return [(one.kind, one.count, one.shape, one.other, one.dim) for one in costs]
 
 
 def grown(parts: int, *, used: bool) -> torch.Tensor:
@@ -176,10 +177,8 @@ ROWS = """
 """
 
 
-@pytest.mark.parametrize(("fix_seconds", "code"), [(60.0, "GW304"), (0.0, "GW315")])
-def test_a_loop_with_array_code_is_told_as_a_whole(
-    fix_seconds: float, code: str, run: Callable, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("fix_seconds", [60.0, 0.0])
+def test_a_loop_over_rows_is_told_as_a_whole(fix_seconds: float, run: Callable, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(ROWS))
     ran = run(tmp_path / "train.py", fix_seconds=fix_seconds)
-    assert [one for one in ran.codes if one in ("GW301", "GW304", "GW315")] == [code]
+    assert [one for one in ran.codes if one in ("GW301", "GW304", "GW315")] == ["GW304"]

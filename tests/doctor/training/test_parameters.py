@@ -66,6 +66,56 @@ TOLD = {
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         """ + loop(
         "chosen = model['choose'](x).argmax(1)  # here\n    loss = F.mse_loss(model['embed'](chosen)[:, 0], y)")),
+    "a stack of losses, made anew": ("GW624", "warning", """
+        model = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
+        weights = nn.Parameter(torch.zeros(2))
+        optimizer = torch.optim.SGD([*model.parameters(), weights], lr=0.01)
+        def weighed(losses):
+            losses = torch.tensor([loss for loss in losses])  # here
+            return (weights.exp() * losses - weights).sum()
+        """ + loop("loss = weighed([F.mse_loss(head(x)[:, 0], y) for head in model])")),
+    "a number that becomes a factor": ("GW624", "warning", """
+        gate, model = nn.Linear(6, 1), nn.Linear(6, 1)
+        optimizer = torch.optim.SGD([*gate.parameters(), *model.parameters()], lr=0.01)
+        """ + loop("g = gate(x).mean()\n    g = g.item()  # here\n    loss = F.mse_loss(g * model(x)[:, 0], y)")),
+    "an array that NumPy computed with": ("GW624", "warning", """
+        import numpy as np
+        encoder, decoder = nn.Linear(6, 4), nn.Linear(4, 6)
+        optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+        def encode(x):
+            h = encoder(x).detach()  # here
+            return torch.as_tensor(np.tanh(h.numpy()))
+        """ + loop("loss = F.mse_loss(decoder(encode(x)), x)")),
+    "rows that are written into a buffer": ("GW624", "warning", """
+        encoder, decoder = nn.Linear(6, 4), nn.Linear(4, 6)
+        optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+        def encode(x):
+            out = torch.zeros(len(x), 4)
+            out[:] = encoder(x).data  # here
+            return out
+        """ + loop("print(encoder(x).mean().item())\n    loss = F.mse_loss(decoder(encode(x)), x)")),
+    "two players, one of them cut": ("GW624", "warning", """
+        g, d = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2)), nn.Linear(2, 1)
+        of_g, of_d = torch.optim.SGD(g.parameters(), 0.01), torch.optim.SGD(d.parameters(), 0.01)
+        for step in range(6):
+            of_g.zero_grad()
+            hidden = g[1](g[0](x))
+            (-d(g[2](hidden.detach())).mean()).backward()  # here
+            of_g.step()
+            of_d.zero_grad()
+            (d(g(x).detach()).mean() - d(y[:, None].repeat(1, 2)).mean()).backward()
+            of_d.step()
+        """),
+    "a cut before all that the optimizer holds": ("GW624", "error", """
+        table = nn.Parameter(torch.randn(24, 3))
+        optimizer = torch.optim.SGD([table], lr=0.01)
+        w = torch.zeros(3, requires_grad=True)
+        """ + loop("loss = F.mse_loss(table.detach() @ w, y)  # here\n    w.grad = None")),
+    "a loss that is only printed": ("GW624", "warning", """
+        model, other = nn.Linear(6, 1), nn.Linear(6, 1)
+        optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.01)
+        """ + loop("second = F.mse_loss(other(x)[:, 0], y)  # here\n    print(second.item())\n"
+                   "    loss = F.mse_loss(model(x)[:, 0], y)")),
     "a layer that nobody calls": ("GW624", "info", """
         model = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # at the step

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from gradwright.checking.nonfinite.backward_watch import Walk, leaf_name
-from gradwright.checking.nonfinite.looks import all_finite, apart
+from gradwright.checking.nonfinite.looks import all_finite, apart, word
 from gradwright.checking.nonfinite.naming import name_of
 from gradwright.checking.nonfinite.operations_watch import OperationMode
 from gradwright.checking.nonfinite.origins import Ledger, NonfiniteBegin, Origin, TensorSet, first_of
@@ -218,5 +218,21 @@ class NonfiniteWatch:
                 for tensor, origin in self.ledger.alive():
                     if tensor.numel() == 1 and tensor.requires_grad and not origin.meant and not all_finite(tensor):
                         self._reached(origin, "it is in a number that still had a graph at the end")
+        except Exception as error:
+            self.fault(error)
+
+    def looked_at(self, value: Any, where: str) -> None:
+        """Somebody looked for NaN, and came upon it in ``value``: a tensor, a number that was read out of one, or
+        whatever held it. ``where``: how to say so."""
+        try:
+            with apart():
+                if isinstance(value, Tensor) and not all_finite(value):
+                    self._reached(self.ledger.origin(value), where)
+                    return
+                for tensor, origin in self.ledger.alive():
+                    if tensor.numel() != 1 or not tensor.requires_grad or origin.meant or all_finite(tensor):
+                        continue
+                    if not isinstance(value, float) or word(value) == word(tensor.item()):
+                        self._reached(origin, where)
         except Exception as error:
             self.fault(error)

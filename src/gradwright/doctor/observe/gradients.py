@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from gradwright.doctor.observe import late_losses
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
@@ -87,6 +88,8 @@ class GradientWatch:
         self._clock, self._on_new, self._before, self._pulse = clock, on_new, before_backward, pulse
         self._before_call = guarded(self._look, on_fault)
         self._after = guarded(after_backward, on_fault)
+        self._late = late_losses.LateLosses(self._loss)
+        self._read_late = guarded(self._late.read_all, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
         self._restore: list[Callable[[], None]] = []
         self._inside = threading.local()
@@ -101,6 +104,7 @@ class GradientWatch:
     def remove(self) -> None:
         while self._restore:
             self._restore.pop()()
+        self._read_late()
 
     def _watched(self, original: Callable[..., Any], api: Api) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -173,8 +177,13 @@ class GradientWatch:
         if root is None or torch._C._are_functorch_transforms_active():  # a wrapped tensor shows no numbers
             site.run, site.run_key = 0, None
             return None
-        if site.api == "backward" and root.numel() == 1 and root.device.type == "cpu":
-            self._loss(site, root)
+        if site.api == "backward" and root.numel() == 1:
+            if late_losses.is_read_later(root):
+                self._late.keep(site, root)
+            elif root.device.type == "cpu":
+                if self._late.holds(site):
+                    self._late.read_all()
+                self._loss(site, math.nan if root.is_complex() else float(root.detach()), known=not root.is_complex())
         cotangents = given.get("grad_outputs" if site.api == "autograd.grad" else "grad_tensors")
         if cotangents is not None and _SYMBOLIC not in sys.modules:
             importlib.import_module(_SYMBOLIC)  # torch would at this very call: a third of a second of nobody's loop
@@ -185,9 +194,7 @@ class GradientWatch:
             site.longest_run, site.run_of, site.run_shape = site.run, of, shape
         return root
 
-    def _loss(self, site: Site, root: Tensor) -> None:
-        value = root.detach()
-        number = float(value) if not value.is_complex() else math.nan
+    def _loss(self, site: Site, number: float, known: bool = True) -> None:
         step = site.losses
         site.losses += 1
         if step == 0:
@@ -197,7 +204,7 @@ class GradientWatch:
             site.lowest = number
         if number < 0 and site.first_negative is None:
             site.first_negative = step
-        if not math.isfinite(number) and site.first_nonfinite is None and not value.is_complex():
+        if not math.isfinite(number) and site.first_nonfinite is None and known:
             site.first_nonfinite, site.nonfinite = step, str(number)
         if len(site.history) < _HISTORY:
             site.history.append(number)

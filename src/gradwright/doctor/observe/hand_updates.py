@@ -4,6 +4,10 @@ What an optimizer's step is to NOTE [stale gradients], a parameter that changed 
 gradient is still the same object, of the same version and not zero, the second backward adds to what was used already.
 Only backwards of one call site are compared: in a GAN, that of the other player adds to gradients which are cleared
 before their own turn.
+
+NOTE [clipped, then used]: clipping between backward and update changes the gradient, too, and clears nothing. torch's
+own is known by its call, a clamp by its values; what else changes a gradient counts as clearing (a factor may be
+somebody's momentum).
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import torch
 from torch import Tensor
 
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.guard import OnFault
+from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import graph_of
@@ -24,6 +30,7 @@ from gradwright.ground.graphs import graph_of
 _SAMPLE = 4  # leaves that are looked at
 _ELEMENTS = 64  # of each, to see whether it moved: a write through `.data` leaves the version as it was
 _NODES = 2000  # of the graph, to find them
+_CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
 
 
 @dataclass
@@ -34,6 +41,7 @@ class _Seen:
     grad: weakref.ref[Tensor]
     version: int
     values: Tensor
+    grad_values: Tensor
 
     def moved(self) -> bool:
         leaf = self.leaf()
@@ -42,21 +50,45 @@ class _Seen:
     def grad_is_uncleared(self) -> bool:
         leaf = self.leaf()
         grad = leaf.grad if leaf is not None else None
-        same = grad is not None and grad is self.grad() and grad._version == self.version
-        return same and bool(torch.any(grad.detach() != 0))  # type: ignore[union-attr]  # same: there is one
+        if grad is None or grad is not self.grad() or not bool(torch.any(grad.detach() != 0)):
+            return False
+        return grad._version == self.version or _is_clamped(self.grad_values, _some_of(grad))
+
+    def clipped(self) -> None:
+        """See NOTE [clipped, then used]: the gradient that it has now is the one that an update will use."""
+        leaf = self.leaf()
+        grad = leaf.grad if leaf is not None else None
+        if grad is not None and grad is self.grad() and not self.moved():
+            self.version = grad._version
 
 
 class HandUpdateWatch:
     """Looks on until an optimizer takes a step: then the updates are the optimizer's business."""
 
-    def __init__(self, clock: Clock, on_new: Callable[[Subject], None], optimizers_seen: Callable[[], bool]) -> None:
+    def __init__(
+        self, clock: Clock, on_new: Callable[[Subject], None], optimizers_seen: Callable[[], bool], on_fault: OnFault
+    ) -> None:
         self._clock, self._on_new, self._optimizers_seen = clock, on_new, optimizers_seen
+        self._patches = Patches(on_fault)
         self._site: Subject | None = None
         self._leaves: list[weakref.ref[Tensor]] = []
         self._seen: list[_Seen] = []
         self._subject: Subject | None = None
         self._steps = self._stale = 0
         self._first_stale: int | None = None
+
+    def install(self) -> None:
+        for home in (torch.nn.utils, torch.nn.utils.clip_grad):
+            for name in _CLIPS:
+                self._patches.around(home, name, lambda args, kwargs: None, self._clipped)
+
+    def remove(self) -> None:
+        self._patches.remove()
+
+    def _clipped(self, token: None, result: object) -> None:
+        if not self._optimizers_seen():
+            for seen in self._seen:
+                seen.clipped()
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         if self._optimizers_seen() or (self._site is not None and site.id != self._site.id):
@@ -72,7 +104,7 @@ class HandUpdateWatch:
             return
         leaves = [leaf for reference in self._leaves if (leaf := reference()) is not None]
         self._seen = [
-            _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), leaf.grad._version, _some_of(leaf))
+            _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), leaf.grad._version, _some_of(leaf), _some_of(leaf.grad))
             for leaf in leaves
             if leaf.grad is not None and leaf.grad.layout is torch.strided and bool(torch.any(leaf.grad != 0))
         ]
@@ -116,3 +148,11 @@ def _leaves_of(root: Tensor) -> Iterator[Tensor]:
 
 def _some_of(leaf: Tensor) -> Tensor:
     return leaf.detach().reshape(-1)[:_ELEMENTS].clone()
+
+
+def _is_clamped(before: Tensor, after: Tensor) -> bool:
+    """Whether what differs was cut off at one limit, which nothing exceeds any more; two entries and more."""
+    differs = before != after
+    limit = after.abs().max()
+    cut = torch.where(differs, before.clamp(-limit, limit), after)
+    return int(torch.count_nonzero(differs)) >= 2 and torch.equal(cut, after)

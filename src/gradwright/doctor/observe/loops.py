@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from gradwright.doctor.session.facts import Fact, LoopRun
@@ -37,6 +38,8 @@ class LoopWatch:
         self.is_compiling: Callable[[], bool] = bool
         # Tries a loop that takes gradients while its graph is alive, once: with the frame's own names and globals.
         self.try_live: Callable[[LoopUse, dict[str, Any], dict[str, Any]], None] | None = None
+        # Is told, with the frame, of what the script's own looks for NaN came upon.
+        self.on_look: Callable[[FrameType, str, bool, Any], None] | None = None
 
     def add(self, uses: list[LoopUse]) -> int:
         """Register the loops of a file; the number of the first."""
@@ -85,6 +88,11 @@ class LoopWatch:
             self.uses[number].gradients += self._gradients() - gradients
             if "torch" in sys.modules:
                 self._saw(started, ended)
+
+    def found(self, how: str, trains: bool, value: Any) -> None:
+        """A look of the script's own for NaN came upon something; see ``source.own_looks``."""
+        if not self.closed and not self.is_compiling() and self.on_look is not None:
+            self.on_look(sys._getframe(1), how, trains, value)
 
     def facts(self) -> list[Fact]:
         return [

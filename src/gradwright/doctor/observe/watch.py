@@ -60,7 +60,7 @@ class Watch:
         self.optimizers = OptimizerWatch(
             clock, self._meet, self._pulse, self._fault, self.faults.ours, self._before_step, self._after_step
         )
-        self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met)
+        self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met, self._fault)
         self.gradients = GradientWatch(
             clock, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
         )
@@ -71,6 +71,7 @@ class Watch:
         self.functions.install()
         self.gradients.install()
         self.optimizers.install()
+        self.by_hand.install()
         for looker in self.lookers:
             looker.install()
         return self
@@ -79,6 +80,7 @@ class Watch:
         self.losses.stop()
         for looker in reversed(self.lookers):
             looker.remove()
+        self.by_hand.remove()
         self.optimizers.remove()
         self.gradients.remove()
         self.functions.remove()

@@ -23,6 +23,7 @@ from gradwright.doctor.probe.expressions import expressions_of_function
 from gradwright.doctor.probe.flaws import flaw_facts
 from gradwright.doctor.probe.keeping import keeping_facts
 from gradwright.doctor.probe.numpy_detours import numpy_of_function
+from gradwright.doctor.probe.recomputing import recomputing_facts
 from gradwright.doctor.probe.shrink import describe, elements, fresh
 from gradwright.doctor.probe.sizing import Sizes, sizes
 from gradwright.doctor.probe.tracing import Trace, distinct_bytes, trace
@@ -73,6 +74,7 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
         yield from numpy_of_function(use, tracked[0], share)
         yield from undefined_gradients_of_function(use, tracked[0], limits)
         yield from keeping_facts(use, tracked[0], limits)
+        yield from recomputing_facts(use, tracked[0], limits)
         yield from unneeded_facts(use, tracked, share, limits)
 
 

@@ -52,7 +52,8 @@ def proof_words(proof: Proof) -> str:
     'proved for all shapes (each element stands alone), exact at 2 shapes, verified on 1 input; \
 31 of 31 faulty twins rejected; worst difference 5e-08: 265.8 ms -> 19 us, 480 kB -> 160 kB'
     """
-    parts = [f"verified on {counted(len(proof.on), 'input')}"]
+    on = clean(proof.run) or counted(len(proof.on), "input")
+    parts = [f"verified on {on}"]
     if proof.exact:
         parts.append(f"exact at {counted(len(proof.exact), 'shape')}")
     if proof.verdict == "proved":

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from gradwright.doctor.options import Options, rerun_seconds
+from gradwright.doctor.rerun.launching import answer_of
 from gradwright.doctor.rerun.randomness import Randomness
-from gradwright.doctor.rerun.request import ANSWER, BEFORE, Request
-from gradwright.doctor.session.facts import LossValues, NonfiniteBegins, ScriptDied, WeightsNotFinite
+from gradwright.doctor.rerun.request import BEFORE, Request
+from gradwright.doctor.rerun.trial.tries import Tries
+from gradwright.doctor.session.facts import LossValues, NonfiniteBegins, OwnLook, ScriptDied, WeightsNotFinite
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import NotExamined, Report, Subject
 from gradwright.doctor.session.place import Location
-from gradwright.doctor.source.places import home, relative
+from gradwright.doctor.source.places import relative
 
 CODE = "GW511"
 _WHAT = "where NaN or inf begins"
-_START = "import sys; sys.path.pop(0); from gradwright.doctor.rerun.process import main; main(sys.argv[1])"
 
 
 def run_again(
     journal: Journal, options: Options, seconds: float, randomness: Randomness, environment: dict[str, str]
-) -> None:
+) -> Tries | None:
     """If a loss was not finite and the second run is wanted: a fact, or why there is none. ``seconds``: how long the
-    first run took; ``environment``: what it started with. Cost: at most ``rerun_seconds``."""
+    first run took; ``environment``: what it started with. Cost: at most ``rerun_seconds``; what is left of them is for
+    what it returns, which tries changes of the place."""
     report = fold(journal.path)
     known = _first_not_finite(report) or _weights(report) or _died_of_it(report)
+    look = _own_look(report) if known is None else None
+    known = known or look
     if known is None or not _selected(options):
-        return
+        return None
     site, step, watch_from = known
     bound = rerun_seconds(options, seconds)
     if options.rerun == "never":
@@ -47,11 +45,27 @@ def run_again(
         journal.add(NotExamined(_WHAT, "one rank of several can't be run again by itself"))
     else:
         journal.progress("running", f"the script once more, to find {_WHAT}")
-        answer = _found(options, site, step, bound, randomness, environment, watch_from)
+        request = Request(
+            target=options.target,
+            module=options.module,
+            arguments=options.arguments,
+            site=site.location if site.kind == "gradient_call" else None,
+            step=step,
+            seconds=bound,
+            watch_from=watch_from,
+            random=randomness.python,
+            numpy=randomness.numpy,
+            own_look=look is not None,
+        )
+        until = time.monotonic() + bound
+        answer = _found(request, environment, until)
         if isinstance(answer, str):
             journal.add(NotExamined(_WHAT, answer))
         else:
             journal.add(_fact(answer, site, step))
+            first = next((loss.history for loss in report.of(LossValues, site.id)), ())
+            return Tries(request, environment, answer, first, until - time.monotonic())
+    return None
 
 
 def _first_not_finite(report: Report) -> tuple[Subject, int, int] | None:
@@ -88,78 +102,40 @@ def _died_of_it(report: Report) -> tuple[Subject, int, int] | None:
     return max(found, key=lambda each: each[1], default=None)
 
 
+def _own_look(report: Report) -> tuple[Subject, int, int] | None:
+    """The script's own look came upon it, and kept it from going backward: the loss that would have come next."""
+    look = min(report.of(OwnLook), key=lambda each: each.step, default=None)
+    site = report.subject(look.site or look.subject) if look is not None else None
+    return None if look is None or site is None else (site, look.step, max(0, look.step - BEFORE))
+
+
 def _selected(options: Options) -> bool:
     chosen = not options.select or CODE.startswith(options.select)
     return chosen and not (options.ignore and CODE.startswith(options.ignore))
 
 
-def _found(
-    options: Options,
-    site: Subject,
-    step: int,
-    seconds: float,
-    randomness: Randomness,
-    environment: dict[str, str],
-    watch_from: int,
-) -> dict[str, Any] | str:
+def _found(request: Request, environment: dict[str, str], until: float) -> dict[str, Any] | str:
     """The answer of a second run; of a third one that looks from the start on, if what the second one began with was
-    not finite already (an embedding's row that was not read for a while)."""
-    until = time.monotonic() + seconds
-    answer = _answer(options, site, step, seconds, randomness, environment, watch_from)
-    if watch_from and not isinstance(answer, str) and answer["phase"] == "given":
+    not finite already (an embedding's row that was not read for a while). ``until``: of ``time.monotonic()``."""
+    answer = _answer(request, environment)
+    if request.watch_from and not isinstance(answer, str) and answer["phase"] == "given":
         left = until - time.monotonic()
-        whole = _answer(options, site, step, left, randomness, environment, 0) if left > 0 else answer
+        whole = _answer(replace(request, watch_from=0, seconds=left), environment) if left > 0 else answer
         return answer if isinstance(whole, str) else whole
     return answer
 
 
-def _answer(
-    options: Options,
-    site: Subject,
-    step: int,
-    seconds: float,
-    randomness: Randomness,
-    environment: dict[str, str],
-    watch_from: int,
-) -> dict[str, Any] | str:
+def _answer(request: Request, environment: dict[str, str]) -> dict[str, Any] | str:
     """What a run found, or why it did not."""
-    folder = Path(tempfile.mkdtemp(prefix="gradwright-"))
-    request = Request(
-        target=options.target,
-        module=options.module,
-        arguments=options.arguments,
-        site=site.location,
-        step=step,
-        seconds=seconds,
-        parent=os.getpid(),
-        watch_from=watch_from,
-        random=randomness.python,
-        numpy=randomness.numpy,
-    )
     try:
-        request.write(folder)
-        nowhere = subprocess.DEVNULL
-        process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(folder)],
-            cwd=home(), env=environment, stdin=nowhere, stdout=nowhere, stderr=nowhere,
-        )  # fmt: skip
-        try:
-            process.wait(seconds + 5)
-        except subprocess.TimeoutExpired:
-            return f"a second run of the script showed nothing within {seconds:.0f} s"
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        answer = folder / ANSWER
-        if not answer.is_file():
-            return "a second run of the script ended before its loss was nan or infinite: its runs are not alike"
-        data = json.loads(answer.read_text())
-        return data if "why_not" not in data else str(data["why_not"])
+        data = answer_of("process", request.write, environment, request.seconds)
+    except TimeoutError:
+        return f"a second run of the script showed nothing within {request.seconds:.0f} s"
     except OSError as error:
         return f"the script can't be run again: {error}"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if data is None:
+        return "a second run of the script ended before its loss was nan or infinite: its runs are not alike"
+    return data if "why_not" not in data else str(data["why_not"])
 
 
 def _fact(answer: dict[str, Any], site: Subject, step: int) -> NonfiniteBegins:

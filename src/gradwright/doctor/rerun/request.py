@@ -17,19 +17,20 @@ AFTER = 2  # steps after it, when nothing was found: the second run was another 
 @dataclass(frozen=True)
 class Request:
     """``site``: the call of ``backward`` whose loss was not finite at its call number ``step``, counted from 0.
-    From step ``watch_from`` on all is looked at. ``seconds``: after which the second run ends itself, as it does when
-    ``parent`` is gone."""
+    None where there was no backward. From step ``watch_from`` on all is looked at. ``seconds``: after which the second
+    run ends itself, as it does when its parent is gone. ``own_look``: it was the script that looked for NaN, and what
+    it comes upon counts as what reaches a loss."""
 
     target: str
     module: bool
     arguments: tuple[str, ...]
-    site: Location
+    site: Location | None
     step: int
     seconds: float
-    parent: int
     watch_from: int
     random: Any = None
     numpy: Any = None
+    own_look: bool = False
 
     def write(self, folder: Path) -> None:
         (folder / REQUEST).write_text(json.dumps(asdict(self)))
@@ -37,6 +38,6 @@ class Request:
     @classmethod
     def read(cls, folder: Path) -> Request:
         data = json.loads((folder / REQUEST).read_text())
-        data["site"] = Location(**data["site"])
+        data["site"] = data["site"] and Location(**data["site"])
         data["arguments"] = tuple(data["arguments"])
         return cls(**data)

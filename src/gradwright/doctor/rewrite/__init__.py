@@ -21,6 +21,7 @@ from gradwright.doctor.rewrite.expressions.guard_boundary import guard_boundary
 from gradwright.doctor.rewrite.expressions.keep_dtype import keep_dtype
 from gradwright.doctor.rewrite.expressions.select_by_mask import select_by_mask
 from gradwright.doctor.rewrite.expressions.share_value import share_value
+from gradwright.doctor.rewrite.finite import keep_finite
 from gradwright.doctor.rewrite.fusing import with_formula, with_known_functions
 from gradwright.doctor.rewrite.guard_gradients import guard_gradients
 from gradwright.doctor.rewrite.kernels import compile_kernel
@@ -46,6 +47,7 @@ __all__ = [
     "prepare_to_run",
     "propose",
     "propose_by_running",
+    "propose_finite",
     "propose_loop",
     "propose_plain",
     "with_formula",
@@ -88,6 +90,16 @@ def propose_plain(finding: Finding, text: str) -> tuple[tuple[Proposal, ...], st
     """The plain function that a Function is to become, if there is one, and why there is none, in one sentence."""
     try:
         return (plain_forward(finding, SourceText(finding.location.path, text)),), ""
+    except DeclinedError as error:
+        return (), str(error)
+    except cst.ParserSyntaxError as error:
+        return (), f"its file is not read: {error.message}"
+
+
+def propose_finite(finding: Finding, facts: Sequence[Fact], text: str) -> tuple[tuple[Proposal, ...], str]:
+    """What keeps an operation finite, the likeliest first, and why there is nothing, in one sentence."""
+    try:
+        return keep_finite(finding, facts, SourceText(finding.location.path, text)), ""
     except DeclinedError as error:
         return (), str(error)
     except cst.ParserSyntaxError as error:

@@ -68,7 +68,7 @@ class Proof:
     ``proved`` means a certificate for all shapes (``certificate`` says which); ``verified`` means it held on exactly
     what ``on`` lists. Of ``mutants_tried`` faulty twins of the candidate (equivalent ones left out) the same trials
     rejected ``mutants_rejected``. ``exact``: the shapes at which outputs and vjps are equal as real formulas. Bytes are
-    what a call allocates at its peak.
+    what a call allocates at its peak. ``run``: what a run of the whole script with the change has shown, in words.
     """
 
     verdict: Literal["proved", "verified"]
@@ -83,6 +83,7 @@ class Proof:
     certificate: str = ""
     before_bytes: int | None = None
     after_bytes: int | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

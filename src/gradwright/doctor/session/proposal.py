@@ -6,6 +6,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """What a changed expression can be compared by: ``before`` and ``after`` are expressions of the same names, to be
+    computed where the new text has the characters from ``span[0]`` to ``span[1]``. ``unused``: where it was not finite
+    it is another number now, which nobody may use. ``opened``: ``before`` was read together from several places."""
+
+    span: tuple[int, int]
+    before: str
+    after: str
+    unused: bool = False
+    opened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """The whole new text of one file, and where in it the change lies.
 
@@ -19,6 +32,7 @@ class Proposal:
     buffer that is no longer written into). ``added``: what the change adds to the module (an import, a kernel), source
     that stands in ``new_text`` too. ``certificate``: why the change holds for all shapes, in one sentence; "" if it is
     only tried. ``unsafe``: at which inputs the meaning changes, in one sentence; "" if at none that is known.
+    ``twin``: for a trial in a run of the whole script.
     """
 
     rewrite: str
@@ -35,3 +49,4 @@ class Proposal:
     added: str = ""
     certificate: str = ""
     unsafe: str = ""
+    twin: Twin | None = None

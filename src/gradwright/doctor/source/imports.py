@@ -15,6 +15,7 @@ from types import CodeType, ModuleType, TracebackType
 
 from gradwright.doctor.source.files import SourceFile, parse
 from gradwright.doctor.source.loops import LoopSite, find_loops
+from gradwright.doctor.source.own_looks import with_looks
 from gradwright.doctor.source.transform import HOOK_NAME, instrument
 
 OnFile = Callable[[SourceFile, tuple[LoopSite, ...]], int]
@@ -165,7 +166,8 @@ def _compile(data: bytes, path: str, on_file: OnFile, on_failure: OnFailure, hoo
     try:
         sites = find_loops(file)
         base = on_file(file, sites)
-        watched: CodeType = compile(instrument(file, sites, hook_name, base=base), path, "exec", dont_inherit=True)
+        tree = instrument(with_looks(file, hook_name), sites, hook_name, base=base)
+        watched: CodeType = compile(tree, path, "exec", dont_inherit=True)
         return watched
     except (RecursionError, MemoryError, SyntaxError) as error:
         code = _plainly(data, path)

@@ -44,21 +44,27 @@ def kept_in_text(text: str, line: int) -> KeptText | None:
     >>> [(one.name, one.use) for one in found.saved], list(found.set)
     ([('x', 'shape'), ('w', 'values')], ['n'])
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    methods: dict[str, ast.FunctionDef] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and _first_line(node) <= line <= (node.end_lineno or 0):
-            own = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
-            methods = own if {"forward", "backward"} <= set(own) else methods
+    methods = function_methods(text, line)
     if not methods or {"jvp", "vjp", "vmap"} & set(methods):
         return None
     keeping, backward = methods.get("setup_context", methods["forward"]), methods["backward"]
     if not keeping.args.args or not backward.args.args:
         return None
     return KeptText(tuple(_saved(keeping, backward)), dict(_set(keeping, keeping.args.args[0].arg)))
+
+
+def function_methods(text: str, line: int) -> dict[str, ast.FunctionDef]:
+    """The methods of the innermost class around ``line`` with a forward and a backward; none if there is none."""
+    methods: dict[str, ast.FunctionDef] = {}
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return methods
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and _first_line(node) <= line <= (node.end_lineno or 0):
+            own = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+            methods = own if {"forward", "backward"} <= set(own) else methods
+    return methods
 
 
 def _first_line(node: ast.ClassDef) -> int:

@@ -18,6 +18,7 @@ from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import home, text_of_file
 from gradwright.doctor.treatment.alongside import WORTH_A_TRY_ITERATIONS, WORTH_A_TRY_SHARE
 from gradwright.doctor.treatment.cases import Case
+from gradwright.doctor.treatment.finite import keep_finite
 from gradwright.doctor.treatment.known_losses import domain_of, where_it_breaks
 from gradwright.doctor.treatment.loops import LoopTreatment
 from gradwright.doctor.treatment.numpy_detours import leave_numpy
@@ -75,6 +76,8 @@ class _Treatment:
             tried = self.gradient_loop(finding)
         elif rewrite == "plain_forward":
             tried = plain_function(Case(rewrite, finding, evidence, source), report, self.patients, self.trials)
+        elif rewrite == "keep_finite":
+            tried = keep_finite(Case(rewrite, finding, evidence, source), self.patients, self.trials)
         else:
             tried = self.other(Case(rewrite, finding, evidence, source))
         if tried.candidates or tried.fix:

@@ -12,6 +12,8 @@ from gradwright.doctor.source.loops import LoopSite
 
 if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.session.model import Proof
+    from gradwright.doctor.session.proposal import Proposal
 
 Specimens = Sequence[tuple[tuple[Any, ...], tuple[bool, ...]]]
 
@@ -26,12 +28,16 @@ class Called:
 
 @dataclass
 class Patients:
-    """What can be tried, alive: Functions and loops as they were used, callables with what they were called with."""
+    """What can be tried, alive: Functions and loops as they were used, callables with what they were called with.
+
+    ``in_script``: tries a change in a run of the whole script, within so many seconds; None where there is no such run.
+    """
 
     functions: Mapping[str, FunctionUse] = field(default_factory=dict)
     specimens: Callable[[str], Specimens] = lambda _: ()
     loops: Sequence[LoopUse] = ()
     callables: Mapping[str, Called] = field(default_factory=dict)
+    in_script: Callable[[Proposal, float], Proof | str] | None = None
 
     def loop_at(self, site: LoopSite, path: str) -> LoopUse | None:
         """The loop of that place as it was entered, if anything was kept of it."""

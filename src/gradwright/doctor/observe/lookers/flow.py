@@ -8,6 +8,7 @@ stay there until the script is over.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,14 +21,21 @@ from torch.optim import Optimizer
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.layers import Layer, layers_behind
 from gradwright.doctor.observe.training.models import Named, named
+from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import DeadUnits, Fact, GradientFlow
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
+from gradwright.doctor.source.places import location_in, user_frame
 
 _LOOKS = frozenset({1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024})
+# Units are looked at more often: what returns every second or fourth step (a batch, a task) must not be missed.
+_UNIT_LOOKS = _LOOKS | {5, 7, 9, 11, 13, 17, 19, 23, 29, 31, 37, 43, 53, 61, 83, 113, 163, 227, 331}
 _LAYERS = 64  # of a chain, at the most
 # From here on a chain is worth a name: gradients by weights, and the largest of these by the smallest.
 _HUGE, _CONSPICUOUS = 100.0, 1e3
+# Looks, the last ones, at which a dead unit had no gradient: one that never had any, and one that once had.
+_NEVER, _NO_MORE = 5, 12
+_TINY = 1e-20  # below, a gradient is soon none at all, without any unit's fault
 _NAMED_AT = 6  # the step from which on what is conspicuous is named; what is huge is named at once
 
 
@@ -35,16 +43,17 @@ _NAMED_AT = 6  # the step from which on what is conspicuous is named; what is hu
 class _Site:
     calls: int = 0
     chain: list[Layer] = field(default_factory=list)
-    rectified: list[Layer] = field(default_factory=list)
+    silenced: list[Layer] = field(default_factory=list)
 
 
 @dataclass
 class _Units:
-    """Of one layer: which units had a gradient so far, in how many looks the next layer had one."""
+    """Of one layer: at how many looks each unit has had no gradient in a row by now, though the next layer had one, and
+    the last step at which it had one (0: never)."""
 
     layer: Layer
-    alive: Tensor
-    counted: Tensor
+    silent: Tensor
+    alive_at: Tensor
     last_step: int = 0
 
 
@@ -53,6 +62,7 @@ class _Use:
     """One optimizer. ``rows``: by step, norms of the chain's weights, their gradients and the biases' gradients."""
 
     subject: Subject
+    made_at: Location | None
     steps: int = 0
     chain: list[Layer] = field(default_factory=list)
     rows: list[tuple[int, Tensor]] = field(default_factory=list)
@@ -69,9 +79,20 @@ class FlowLooker(Looker):
         self._sites: dict[str, _Site] = {}
         self._uses: dict[str, _Use] = {}
         self._over = False
+        self._patches = Patches(self.on_fault)
+        self._made: weakref.WeakKeyDictionary[Optimizer, Location] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        self._patches.around(Optimizer, "__init__", lambda args, kwargs: args[0], self._note_made)
 
     def remove(self) -> None:
+        self._patches.remove()
         self._over = True
+
+    def _note_made(self, optimizer: Any, result: Any) -> None:
+        frame = user_frame(1)
+        if isinstance(optimizer, Optimizer) and frame is not None:
+            self._made[optimizer] = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         node = root.grad_fn if root is not None else None
@@ -83,21 +104,22 @@ class FlowLooker(Looker):
             layers = layers_behind(node)
             chains = (layer.chain() for layer in layers if layer.towards_loss is not None or len(layers) == 1)
             seen.chain = max(chains, key=len, default=[])[:_LAYERS]
-            seen.rectified = [layer for layer in layers if layer.rectified and layer.by_rows][:_LAYERS]
+            seen.silenced = [layer for layer in layers if layer.silenced_by and layer.by_rows][:_LAYERS]
 
     def before_step(self, optimizer: Optimizer, subject: Subject) -> None:
-        use = self._uses.setdefault(subject.id, _Use(subject))
+        use = self._uses.setdefault(subject.id, _Use(subject, self._made.get(optimizer)))
         use.steps += 1
-        if use.steps not in _LOOKS or torch._C._are_functorch_transforms_active():
+        if use.steps not in _UNIT_LOOKS or torch._C._are_functorch_transforms_active():
             return
         own = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        if use.steps in _LOOKS:
+            for site in self._sites.values():
+                chain = [layer for layer in site.chain if id(layer.weight()) in own]
+                if len(chain) > len(use.chain) or (chain and not _all_alive(use.chain)):
+                    use.chain, use.rows, use.read = chain, [], {}
+            self._look_at_chain(use)
         for site in self._sites.values():
-            chain = [layer for layer in site.chain if id(layer.weight()) in own]
-            if len(chain) > len(use.chain) or (chain and not _all_alive(use.chain)):
-                use.chain, use.rows, use.read = chain, [], {}
-        self._look_at_chain(use)
-        for site in self._sites.values():
-            for layer in site.rectified:
+            for layer in site.silenced:
                 if id(layer.weight()) in own:
                     self._look_at_units(use, layer)
         if not use.names and (use.steps >= _NAMED_AT or any(_is_huge(row) for row in self._table(use)[-1:])):
@@ -126,18 +148,18 @@ class FlowLooker(Looker):
                 return
             alive = alive | (of_bias != 0)
         after = layer.towards_loss
-        above = [_grad(after.weight()), _grad(after.bias()) if after.bias else None] if after is not None else [alive]
-        reached = [torch.any(one != 0) for one in above if one is not None and one.device == alive.device]
+        above = [_grad(after.weight()), _grad(after.bias()) if after.bias else None] if after is not None else []
+        reached = [torch.any(one.abs() > _TINY) for one in above if one is not None and one.device == alive.device]
+        if after is None:
+            reached = [alive.any()]
         if not reached:
             return
         counted = torch.stack(reached).any()
         units = use.units.get(layer) or use.units.get(next((o for o in use.units if o.weight() is weight), layer))
-        if units is None or units.alive.shape != alive.shape:
-            units = use.units[layer] = _Units(
-                layer, torch.zeros_like(alive), torch.zeros_like(counted, dtype=torch.int64)
-            )
-        units.alive |= alive
-        units.counted += counted
+        if units is None or units.silent.shape != alive.shape:
+            units = use.units[layer] = _Units(layer, zeros := torch.zeros_like(alive, dtype=torch.int64), zeros)
+        units.silent = torch.where(alive, 0, units.silent + counted)
+        units.alive_at = torch.where(alive, use.steps, units.alive_at)
         units.last_step = use.steps
 
     def _name(self, use: _Use) -> None:
@@ -156,12 +178,12 @@ class FlowLooker(Looker):
                 use.read[step] = row.tolist()
         return [use.read[step] for step, _ in use.rows if step in use.read]
 
-    def _dead(self, use: _Use) -> Iterator[tuple[_Units, int]]:
+    def _dead(self, use: _Use) -> Iterator[tuple[_Units, Tensor]]:
+        """Which units are dead, of layers of which more than half are."""
         for units in use.units.values():
-            if self._over or units.alive.device.type == "cpu":
-                total = units.alive.numel()
-                dead = total - int(torch.count_nonzero(units.alive))
-                if int(units.counted) >= 4 and 2 * dead > total:
+            if self._over or units.silent.device.type == "cpu":
+                dead = units.silent >= torch.where(units.alive_at == 0, _NEVER, _NO_MORE)
+                if 2 * int(torch.count_nonzero(dead)) > dead.numel():
                     yield units, dead
 
     def facts(self) -> list[Fact]:
@@ -177,10 +199,15 @@ class FlowLooker(Looker):
                         id=f"dead units {name} {use.subject.id}",
                         subject=use.subject.id,
                         layer=name,
-                        units=units.alive.numel(),
-                        dead=dead,
-                        looked_at=int(units.counted),
+                        units=dead.numel(),
+                        dead=int(torch.count_nonzero(dead)),
+                        died=int(torch.count_nonzero(units.alive_at[dead])),
+                        alive_at=int(units.alive_at[dead].max()),
+                        looked_at=int(units.silent[dead].min()),
                         last_step=units.last_step,
+                        activation=units.layer.silenced_by,
+                        samples=units.layer.samples,
+                        optimizer_at=use.made_at,
                         location=at,
                     )
                 )

@@ -16,6 +16,7 @@ from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.costly_nodes import Costly, costly
 from gradwright.doctor.observe.training.costly_trials import seconds_of
 from gradwright.doctor.observe.training.op_places import OperationPlaces
+from gradwright.doctor.observe.training.row_branches import loop_around
 from gradwright.doctor.session.facts import CostlyGraph, Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
@@ -127,9 +128,16 @@ class GraphCostLooker(Looker):
                         step_cpu_seconds=min((cpu for _, cpu in seen.apart), default=0.0),
                         location=cost.location,
                         text=cost.text,
+                        operations=cost.what.operations,
+                        loop=self._loop(cost),
                     )
                 )
         return known
+
+    def _loop(self, cost: _Cost) -> Location | None:
+        if not self.clock.over or cost.what.kind != "rows" or cost.location is None:
+            return None
+        return guarded(loop_around, self.on_fault)(cost.location)
 
 
 def _now() -> tuple[float, float]:

@@ -14,41 +14,17 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from gradwright.doctor.observe.looker import Looker, Surroundings
-from gradwright.doctor.observe.training.near_root import (
-    Broadcast,
-    Constant,
-    Doubled,
-    Found,
-    broadcasts,
-    constants,
-    doubled,
-    fresh_leaf,
-)
-from gradwright.doctor.observe.training.op_places import Operation, OperationPlaces
+from gradwright.doctor.observe.training.head_faults import Fault, key_of
+from gradwright.doctor.observe.training.near_root import Found, broadcasts, constants, doubled, fresh_leaf
+from gradwright.doctor.observe.training.op_places import OperationPlaces
 from gradwright.doctor.observe.training.owners import parameters_of
-from gradwright.doctor.observe.training.root_text import expression_at, made_root
+from gradwright.doctor.observe.training.root_text import made_root
 from gradwright.doctor.session.facts import Fact
-from gradwright.doctor.session.facts.heads import ConstantTerm, LeafRoots, LossBroadcast, LossHead
+from gradwright.doctor.session.facts.heads import LeafRoots
 from gradwright.doctor.session.model import Subject
-from gradwright.doctor.session.place import Location
 
 _FIRST = 3  # calls of a site that are all looked at
 _PLACED = 3  # steps in which a fault's place is looked for
-_PAIRED_ON_PURPOSE = ("None", "unsqueeze", "newaxis", "cdist", "outer")
-
-
-@dataclass
-class _Fault:
-    """A fault of one kind at one site, and where it was made, once that is known."""
-
-    found: Found
-    seen: int = 0
-    first: int = 0
-    location: Location | None = None
-    made_at: Location | None = None
-    operation: str = ""
-    target: tuple[int, ...] = ()
-    meant: bool = False
 
 
 @dataclass
@@ -64,7 +40,7 @@ class _Site:
     behind_last: bool = False
     behind_steps: int = 0
     placing: int = 0
-    faults: dict[str, _Fault] = field(default_factory=dict)
+    faults: dict[str, Fault] = field(default_factory=dict)
 
     def unplaced(self) -> bool:
         return any(fault.location is None for fault in self.faults.values())
@@ -131,73 +107,22 @@ class HeadLooker(Looker):
         seen: set[str] = set()
         found_here: list[Found] = [*doubled(root), *broadcasts(root), *constants(root)]
         for found in found_here:
-            key = _key(found)
-            fault = site.faults.setdefault(key, _Fault(found, first=site.calls))
+            key = key_of(found)
+            fault = site.faults.setdefault(key, Fault(found))
             fault.seen += key not in seen
             seen.add(key)
             if placed and fault.location is None:
-                self._place(fault, found)
-            fault.found = _without_nodes(found)
-
-    def _place(self, fault: _Fault, found: Found) -> None:
-        operation = self._places.of(found.node)
-        if operation is None:
-            return
-        if isinstance(found, Constant):
-            if operation.gradient is None:
-                return
-            fault.made_at = operation.gradient
-        elif isinstance(found, Broadcast):
-            others = _others(operation, found)
-            if others is None:
-                return
-            fault.target = others
-            fault.meant = not found.by_a_loss and any(
-                word in expression_at(operation.location) for word in _PAIRED_ON_PURPOSE
-            )
-        else:
-            inner = self._places.of(found.inner)
-            fault.made_at = inner.location if inner is not None else None
-        fault.location, fault.operation = operation.location, operation.name
+                fault.place(found, self._places)
+            fault.let_go(found)
 
     def facts(self) -> list[Fact]:
         known: list[Fact] = []
         for site in list(self._sites.values()):
             if site.leaf_calls or site.behind_steps:
                 known.append(_leaves(site))
-            for key, fault in site.faults.items():
-                fact = _fact(site, key, fault)
-                if fact is not None:
-                    known.append(fact)
+            told = (fault.fact(site.subject, site.looked) for fault in site.faults.values())
+            known += [fact for fact in told if fact is not None]
         return known
-
-
-def _key(found: Found) -> str:
-    if isinstance(found, Doubled):
-        return f"{found.loss} of {found.made_by}"
-    return f"square by {found.kind}" if isinstance(found, Broadcast) else "constant term"
-
-
-def _without_nodes(found: Found) -> Found:
-    """What is kept must keep no graph alive."""
-    if isinstance(found, Doubled):
-        return Doubled(
-            found.fault, None, None, found.loss, found.made_by, found.chain, found.same_values, found.only_by
-        )
-    if isinstance(found, Constant):
-        return Constant(None)
-    return Broadcast(None, found.kind, found.operand, found.result)
-
-
-def _others(operation: Operation, found: Broadcast) -> tuple[int, ...] | None:
-    """The shape that met the operand's, if the two are a column and a row of one length."""
-    size = found.result[0]
-    given = [shape for shape in operation.shapes if shape]
-    if len(given) < 2 or found.operand not in given[:2]:
-        return None
-    other = given[1] if given[0] == found.operand else given[0]
-    pair = {found.operand, other}
-    return other if pair == {(size,), (size, 1)} or (found.by_a_loss and other != found.operand) else None
 
 
 def _leaves(site: _Site) -> LeafRoots:
@@ -211,48 +136,4 @@ def _leaves(site: _Site) -> LeafRoots:
         behind=not site.leaf_calls,
         made_at=made_at,
         made_by=made_by,
-    )
-
-
-def _fact(site: _Site, key: str, fault: _Fault) -> Fact | None:
-    found, subject = fault.found, site.subject.id
-    if isinstance(found, Doubled):
-        if found.only_by and found.only_by != fault.operation:
-            return None
-        return LossHead(
-            id=f"{key} {subject}",
-            subject=subject,
-            fault=found.fault,
-            loss=fault.operation if fault.operation.endswith(("entropy", "loss", "logits", "kl_div")) else found.loss,
-            made_by=found.made_by,
-            chain=found.chain,
-            seen=fault.seen,
-            looked=site.looked,
-            location=fault.location or made_root(site.subject.location)[0],
-            made_at=fault.made_at,
-            same_values=found.same_values,
-        )
-    if isinstance(found, Constant):
-        if fault.made_at is None:
-            return None
-        return ConstantTerm(
-            id=f"{key} {subject}",
-            subject=subject,
-            seen=fault.seen,
-            looked=site.looked,
-            made_at=fault.made_at,
-            added_at=fault.location,
-        )
-    if fault.meant or not (fault.target or found.by_a_loss):
-        return None
-    return LossBroadcast(
-        id=f"{key} {subject}",
-        subject=subject,
-        operation=fault.operation or found.kind,
-        prediction=found.operand,
-        target=fault.target,
-        result=found.result,
-        seen=fault.seen,
-        looked=site.looked,
-        location=fault.location or made_root(site.subject.location)[0],
     )

@@ -22,13 +22,13 @@ from torch import Tensor
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.holders import Held, grown_by, in_sight, tensors_in
 from gradwright.doctor.session.facts import Fact, GraphsKept
+from gradwright.doctor.session.facts.flow import MANY_KEPT
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.ground.graphs import nodes_behind
 
 _KEY = "gradwright: graph of a step"
 _STEPS = 64  # that are looked at, of each site
-SUSPICIOUS = 6  # graphs of earlier steps alive at once: then it is asked who holds them
 _MOST_NODES = 20_000
 _DEPTH = 2000
 
@@ -81,15 +81,15 @@ class KeptGraphs(Looker):
         seen.steps += 1
         alive = _steps_of(seen)
         seen.kept = max(seen.kept, len(alive))
-        if len(alive) >= SUSPICIOUS or (len(alive) > 1 and _is_power_of_two(seen.steps)):
+        if len(alive) >= MANY_KEPT or (len(alive) > 1 and _is_power_of_two(seen.steps)):
             self._look(seen, node, len(alive))
         places = node, _farthest(node, seen.newest)
         seen.tokens += [reference for one in places if (reference := _marked(one, seen.steps))]
         seen.newest = max(seen.newest, node._sequence_nr())
 
     def _look(self, seen: _Site, root: Any, alive: int) -> None:
-        first = alive >= SUSPICIOUS and not seen.searched
-        if first or (alive >= SUSPICIOUS and not seen.variable and _is_power_of_two(seen.steps)):
+        first = alive >= MANY_KEPT and not seen.searched
+        if first or (alive >= MANY_KEPT and not seen.variable and _is_power_of_two(seen.steps)):
             seen.searched = True
             with self.apart():
                 self._find_holder(seen, root)
@@ -102,16 +102,16 @@ class KeptGraphs(Looker):
 
     def _find_holder(self, seen: _Site, root: Any) -> None:
         numbers = _steps_of(seen)
-        seen.from_root = len(_steps_behind([root]) & numbers) >= SUSPICIOUS
+        seen.from_root = len(_steps_behind([root]) & numbers) >= MANY_KEPT
         named: list[tuple[Held, str]] = []
         for held in in_sight():
             if isinstance(held.value, Tensor):
                 node = held.value.grad_fn
-                if node is not None and len(_steps_behind([node]) & numbers) >= SUSPICIOUS - 1:
+                if node is not None and len(_steps_behind([node]) & numbers) >= MANY_KEPT - 1:
                     named.append((held, "tensor"))
             elif tensors := [one for one in tensors_in(held.value) if one.grad_fn is not None]:
                 nodes = [one.grad_fn for one in tensors]
-                if len(_steps_behind(nodes) & numbers) >= SUSPICIOUS - 1:
+                if len(_steps_behind(nodes) & numbers) >= MANY_KEPT - 1:
                     named.append((held, "collection"))
         for held, how in named:
             growing = grown_by(held, collection=how == "collection")
@@ -124,7 +124,7 @@ class KeptGraphs(Looker):
                 seen.variable, seen.how = named[0][0].name, named[0][1]
                 return
             gc.collect()  # cycles that nobody has collected yet are no fault of the loop's
-            if len(_steps_of(seen)) < SUSPICIOUS:
+            if len(_steps_of(seen)) < MANY_KEPT:
                 seen.tokens, seen.kept, seen.searched = [], 0, False
 
     def facts(self) -> list[Fact]:
@@ -143,7 +143,7 @@ class KeptGraphs(Looker):
                 location=seen.location,
             )
             for seen in self._sites.values()
-            if seen.kept >= SUSPICIOUS
+            if seen.kept >= MANY_KEPT
         ]
 
 

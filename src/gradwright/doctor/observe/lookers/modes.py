@@ -1,4 +1,5 @@
 """Modules in the wrong mode: steps in eval mode after `eval()`, runs without gradients in train mode after training.
+Models that only answer (``teachers``) and dropout that is called as a function (``functional_dropout``) beside them.
 
 NOTE [which runs are evaluations]: a generator's samples, a momentum encoder or pseudo-labels are made without gradients
 in train mode as well, in the middle of a step. So only what is run after the last step counts, where one optimizer
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,9 @@ from torch.optim import Optimizer
 
 from gradwright.doctor.observe.guard import guarded
 from gradwright.doctor.observe.looker import Looker, Surroundings
+from gradwright.doctor.observe.training.functional_dropout import DropoutInEval
 from gradwright.doctor.observe.training.owners import called, parameters_of
+from gradwright.doctor.observe.training.teachers import TeacherWatch
 from gradwright.doctor.observe.training.unrecorded import BlockWatch, acts
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.facts.parameters import ModeLeft
@@ -62,6 +65,7 @@ class ModeLooker(Looker):
         self._eval_said = False
         self._train_said_at = self._backward_at = -1
         self._original: Callable[..., Any] | None = None
+        self._teachers, self._dropout = TeacherWatch(self.on_fault), DropoutInEval(self.on_fault)
         self._blocks = BlockWatch(self.on_fault, lambda: self._steps if self._may_be_evaluation() else 0)
 
     def install(self) -> None:
@@ -70,6 +74,8 @@ class ModeLooker(Looker):
         self._blocks.install()
 
     def remove(self) -> None:
+        self._teachers.stop()
+        self._dropout.trains()
         self._blocks.remove()
         if self._original is not None:
             Module.train = self._original  # type: ignore[method-assign]  # as it was
@@ -92,7 +98,10 @@ class ModeLooker(Looker):
     def _said(self, module: Module, mode: bool) -> None:
         if mode:
             self._train_said_at = self._steps
+            self._teachers.said_train(module)
+            self._dropout.trains()
             return
+        self._dropout.evaluates()
         self._eval_said = True
         known = next((one for one in self._followed if one.module() is module), None)
         if known is None:
@@ -110,8 +119,11 @@ class ModeLooker(Looker):
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         self._backward_at = self._steps
+        self._dropout.differentiates()
 
     def before_step(self, optimizer: Optimizer, subject: Subject) -> None:
+        self._dropout.stop()  # in the backward it could not leave the stack
+        self._teachers.before_step(optimizer, subject)
         if optimizer not in self._optimizers:
             self._optimizers.add(optimizer)
             self._met += 1
@@ -142,6 +154,7 @@ class ModeLooker(Looker):
 
     def after_step(self, optimizer: Optimizer, subject: Subject) -> None:
         self._steps += 1
+        self._teachers.after_step(optimizer)
 
     def facts(self) -> list[Fact]:
         if not self.clock.over:
@@ -162,7 +175,35 @@ class ModeLooker(Looker):
             if one.in_eval and one.subject is not None
         ]
         evaluated = self._evaluated()
-        return known if evaluated is None else [*known, evaluated]
+        known += [evaluated] if evaluated is not None else []
+        return known if self.clock.stopped_early else [*known, *self._answering(), *self._dropping()]
+
+    def _answering(self) -> Iterator[ModeLeft]:
+        for number, one in enumerate(self._teachers.found()):
+            yield ModeLeft(
+                id=f"teacher {number} {one.subject.id}",
+                subject=one.subject.id,
+                module=one.name,
+                parts=tuple(sorted(one.parts)),
+                wrong="teacher",
+                steps_before=len(one.at),
+                steps_after=one.at[-1],
+                location=one.location,
+            )
+
+    def _dropping(self) -> Iterator[ModeLeft]:
+        for number, one in enumerate(self._dropout.found() if self._subject is not None else ()):
+            assert self._subject is not None
+            yield ModeLeft(
+                id=f"dropout {number} {self._subject.id}",
+                subject=self._subject.id,
+                module=one.module,
+                parts=(one.text,),
+                wrong="function",
+                steps_before=self._steps,
+                steps_after=0,
+                location=one.location,
+            )
 
     def _may_be_evaluation(self) -> bool:
         return self._met == 1 and not self._eval_said

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import torch
 
+from gradwright.doctor.observe.training.row_branches import branches
 from gradwright.ground.graphs import nodes_behind
 
-Kind = Literal["entries", "cat", "diagonal"]
+Kind = Literal["entries", "cat", "diagonal", "rows"]
 
 MOST_NODES = 20_000
 _FEWEST_ENTRIES, _FEWEST_CATS, _FEWEST_ROWS = 64, 16, 64
@@ -30,9 +31,11 @@ _ON_THE_WAY = ("TBackward", "ViewBackward", "ExpandBackward", "UnsafeViewBackwar
 @dataclass(frozen=True)
 class Costly:
     """``node``: one of them, the newest. ``shape``: of the tensor that entries are taken of, of the grown tensor, of
-    the diagonal matrix; ``other``: of one entry, of one part, of what the matrix is multiplied with.
+    the diagonal matrix, of all rows; ``other``: of one entry, of one part, of what the matrix is multiplied with, of
+    the largest tensor that one row makes.
 
-    ``dim``: of a diagonal matrix, whether its diagonal scales rows (0) or columns (1); else -1.
+    ``dim``: of a diagonal matrix, whether its diagonal scales rows (0) or columns (1); else -1. ``operations``: of one
+    row.
     """
 
     kind: Kind
@@ -43,6 +46,7 @@ class Costly:
     device: torch.device
     node: Any
     dim: int = -1
+    operations: int = 0
 
     @property
     def bytes(self) -> int:
@@ -54,7 +58,7 @@ class Costly:
 def costly(root: Any) -> Iterator[Costly]:
     """What the graph behind a node shows. Cost: a walk over at most 20,000 nodes."""
     nodes = [*nodes_behind([root], most=MOST_NODES)]
-    found = [*_entries(nodes), *_cats(nodes), *_diagonals(nodes)]
+    found = [*_entries(nodes), *_cats(nodes), *_diagonals(nodes), *_rows(nodes)]
     yield from (one for one in found if one.bytes >= _FEWEST_BYTES or one.kind != "entries")
 
 
@@ -92,6 +96,15 @@ def _cats(nodes: Iterable[Any]) -> Iterator[Costly]:
         whole, first = _made_by(last, 0), _made_by(node, 0)
         if count >= _FEWEST_CATS and whole is not None and first is not None:
             yield Costly("cat", count, whole[0], first[0], *whole[1:], last)
+
+
+def _rows(nodes: Iterable[Any]) -> Iterator[Costly]:
+    """See NOTE [branches of rows]."""
+    for found in branches(nodes):
+        row = _made_by(found.widest, 0)
+        if row is not None:
+            shape = (found.rows, *row[0])
+            yield Costly("rows", found.rows, shape, row[0], *row[1:], found.node, operations=found.operations)
 
 
 def _diagonals(nodes: Iterable[Any]) -> Iterator[Costly]:

@@ -16,6 +16,7 @@ from gradwright.doctor.observe.training.costly_nodes import Costly
 
 _LARGEST = 256 << 20  # bytes, of one tensor
 _MOST_MOVED = 1 << 29  # bytes of a trial; of more, only the copies are tried, one of them
+_ROWS = 32  # of which the cost is tried, in place of more
 _FEWEST_ROUNDS, _ROUNDS, _ENOUGH_SECONDS = 3, 6, 0.1  # the first round meets cold memory
 
 
@@ -26,6 +27,8 @@ def seconds_of(what: Costly) -> float:
     with torch.enable_grad():
         if what.kind == "diagonal":
             return _of_diagonal(what)
+        if what.kind == "rows":
+            return _of_rows(what)
         whole = torch.zeros(what.shape, dtype=what.dtype, requires_grad=True)
         axis = _axis(what)
         if axis is None or what.bytes > _MOST_MOVED:
@@ -93,6 +96,28 @@ def _of_cat(what: Costly, axis: int) -> float:
         return torch.autograd.grad(out, part, out.detach())
 
     return _best(grown) - _best(at_once)
+
+
+def _of_rows(what: Costly) -> float:
+    """As many products as the rows have operations, one row at a time, less those of all rows at once."""
+    tried = min(what.count, _ROWS)
+    rows = [torch.zeros(what.other, dtype=what.dtype, requires_grad=True) for _ in range(tried)]
+    whole = torch.zeros((tried, *what.other), dtype=what.dtype, requires_grad=True)
+
+    def through(one: Tensor) -> Tensor:
+        for _ in range(what.operations):
+            one = one * 1.0
+        return one
+
+    def one_by_one() -> object:
+        outputs = [through(row) for row in rows]
+        return torch.autograd.grad(outputs, rows, [one.detach() for one in outputs])
+
+    def at_once() -> object:
+        output = through(whole)
+        return torch.autograd.grad(output, whole, output.detach())
+
+    return (_best(one_by_one) - _best(at_once)) * what.count / tried
 
 
 def _of_diagonal(what: Costly) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ _ON_THE_WAY = ("TBackward", "TransposeBackward", "PermuteBackward", "ViewBackwar
 # What a layer's output goes through that leaves each unit to itself; then comes what may silence it.
 _BY_UNIT = ("NativeBatchNormBackward", "CudnnBatchNormBackward", "BatchNormBackward", "ViewBackward",
             "UnsafeViewBackward", "ReshapeAliasBackward", "MaxPool2DWithIndicesBackward")  # fmt: skip
-_RELU = ("ReluBackward", "ThresholdBackward", "HardtanhBackward", "ClampMinBackward")
+_SILENCES = dict.fromkeys(("ReluBackward", "ThresholdBackward", "HardtanhBackward", "ClampMinBackward"), "relu")
+_SILENCES |= {"TanhBackward": "tanh", "SigmoidBackward": "sigmoid"}
 _LAYERS = ("AddmmBackward", "MmBackward", "ConvolutionBackward", "LinearBackward", "MkldnnLinearBackward",
            "BmmBackward", "BaddbmmBackward", "MkldnnRnnLayerBackward", "CudnnRnnBackward")  # fmt: skip
 
@@ -26,15 +28,17 @@ _LAYERS = ("AddmmBackward", "MmBackward", "ConvolutionBackward", "LinearBackward
 class Layer:
     """``weight`` has two axes or more, ``bias`` one. ``towards_loss``: the layer that its output goes to.
 
-    ``rectified``: its output goes into a ReLU. ``by_rows``: each of the weight's rows makes one unit.
-    ``shape``: the weight's.
+    ``silenced_by``: what its output goes into, if that has places with no slope at all ("relu", "tanh", "sigmoid").
+    ``by_rows``: each of the weight's rows makes one unit. ``shape``: the weight's. ``samples``: how many values each
+    unit had in this graph, 0 where that can't be told.
     """
 
     weight: weakref.ref[Tensor]
     bias: weakref.ref[Tensor] | None
-    rectified: bool
+    silenced_by: str
     by_rows: bool
     shape: tuple[int, ...]
+    samples: int = 0
     towards_loss: Layer | None = None
 
     def chain(self) -> list[Layer]:
@@ -92,6 +96,15 @@ def _layer(operation: Any, parameters: list[tuple[Tensor, bool]], parent: dict[A
     above = parent[operation]
     while above is not None and above.name().startswith(_BY_UNIT):
         above = parent[above]
-    rectified = above is not None and above.name().startswith(_RELU)
+    kind = str(above.name()).partition("Backward")[0] + "Backward" if above is not None else ""
     bias = weakref.ref(biases[0]) if biases else None
-    return Layer(weakref.ref(weight), bias, rectified, by_rows, tuple(weight.shape))
+    silenced, shape = _SILENCES.get(kind, ""), tuple(weight.shape)
+    return Layer(weakref.ref(weight), bias, silenced, by_rows, shape, _elements_of(operation) // max(shape[0], 1))
+
+
+def _elements_of(operation: Any) -> int:
+    """Of what it made; 0 if that can't be told (symbolic, nested)."""
+    try:
+        return math.prod(int(size) for size in operation._input_metadata[0].shape)
+    except (AttributeError, IndexError, RuntimeError, TypeError):
+        return 0

@@ -9,9 +9,6 @@ off from wherever it lies by then.
 
 from __future__ import annotations
 
-import functools
-import sys
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable
@@ -19,16 +16,14 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from gradwright.doctor.observe.guard import OnFault, guarded
+from gradwright.doctor.observe.guard import OnFault
+from gradwright.doctor.observe.training.one_step import OneStep, name_of
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 
 _KEPT = 2048  # operations, the newest
-_MOST = 20_000  # operations of a step that is looked at
 
 
 @dataclass(frozen=True)
@@ -49,62 +44,30 @@ class Operation:
         return location_in(self.code, self.instruction, self.line)
 
 
-class OperationPlaces(TorchFunctionMode):
+class OperationPlaces(OneStep):
     """``start`` it after a backward, ``stop`` it at the next one; then ``of(node)`` knows what made a node."""
 
     def __init__(self, on_fault: OnFault) -> None:
-        super().__init__()
-        self._write = guarded(self._note, on_fault)
+        super().__init__(on_fault)
         self._operations: deque[Operation] = deque(maxlen=_KEPT)
         self._gradients: dict[int, tuple[weakref.ref[Tensor], Location]] = {}
-        self._left = self._thread = 0
-        self._is_on = False
 
-    def start(self) -> bool:
-        """Whether it looks on from now on: not over modes of the user's, nor where code is compiled."""
-        here = threading.get_ident()
-        if self._is_on:  # it could not be left yet
-            self._left = _MOST if here == self._thread else 0
-            return self._left > 0
-        if torch._C._len_torch_function_stack() or compiles() or torch._C._are_functorch_transforms_active():
-            return False
+    def forget(self) -> None:
         self._operations.clear()
-        self._left, self._thread, self._is_on = _MOST, here, True
-        torch._C._push_on_torch_function_stack(self)
-        return True
 
     def stop(self) -> None:
-        """Write down no more, and leave the stack; inside of an operation (``Tensor.backward`` is one) it can only be
-        left later."""
-        self._left = 0
         self._gradients.clear()
-        if not self._is_on or threading.get_ident() != self._thread:
-            return
-        above: list[Any] = []
-        size = torch._C._len_torch_function_stack()
-        if any(torch._C._get_function_stack_at(index) is self for index in range(size)):
-            while (mode := torch._C._pop_torch_function_stack()) is not self:
-                above.append(mode)
-            self._is_on = False
-            while above:
-                torch._C._push_on_torch_function_stack(above.pop())
+        super().stop()
 
     def of(self, node: Any) -> Operation | None:
         number = node._sequence_nr()
         later = (operation for operation in self._operations if operation.number >= number)
         return min(later, key=lambda operation: operation.number, default=None)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if self._left > 0:
-            self._left -= 1
-            self._write(func, args, kwargs, result)
-        return result
-
-    def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         first = result[0] if type(result) is tuple and result else result
-        given = (*args, *(kwargs or {}).values())
-        if getattr(func, "__name__", "") == "grad" and not (kwargs or {}).get("create_graph"):
+        given = (*args, *kwargs.values())
+        if getattr(func, "__name__", "") == "grad" and not kwargs.get("create_graph"):
             self._note_gradients(result)
             return
         gradient = self._from_gradients(func, given) if self._gradients else None
@@ -119,7 +82,7 @@ class OperationPlaces(TorchFunctionMode):
             return
         number, at = node._sequence_nr(), (frame.f_code, frame.f_lasti, frame.f_lineno)
         shapes = tuple(tuple(item.shape) for item in given if isinstance(item, Tensor))
-        self._operations.append(Operation(number, _name(func), *at, shapes, gradient))
+        self._operations.append(Operation(number, name_of(func), *at, shapes, gradient))
 
     def _note_gradients(self, results: Any) -> None:
         frame = user_frame(1)
@@ -140,15 +103,3 @@ class OperationPlaces(TorchFunctionMode):
             if held is not None and held[0]() is item:
                 return held[1]
         return None
-
-
-@functools.cache
-def _name(func: Any) -> str:
-    name = str(getattr(func, "__name__", "")) or "an operation"
-    return name.strip("_").removeprefix("r") if name.startswith("__") else name
-
-
-def compiles() -> bool:
-    """Whether anything of this process was compiled: a mode in its way would compile it anew."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(dynamo is not None and getattr(dynamo, "counters", {}).get("frames"))

@@ -149,7 +149,7 @@ class Outsiders:
             places = [scene.reached[key].place for key in inside if key in scene.reached]
             nearest = min(scene.reached[key].place for key in part)
             return "upstream" if places and nearest > max(places) else "beside"
-        copies = (_same_shapes(root, other) for other in scene.house.roots if other is not root)
+        copies = (same_shapes(root, other) for other in scene.house.roots if other is not root)
         return None if loaded or not root.training or any(copies) else "alone"
 
     def facts(self) -> list[Fact]:
@@ -192,6 +192,6 @@ def _trains(parameter: Tensor | None) -> bool:
     return parameter is not None and parameter.requires_grad
 
 
-def _same_shapes(one: Module, other: Module) -> bool:
+def same_shapes(one: Module, other: Module) -> bool:
     """A copy of another module (a target, an average, a teacher) is moved by nobody's gradient."""
     return type(one) is type(other) and [p.shape for p in one.parameters()] == [p.shape for p in other.parameters()]

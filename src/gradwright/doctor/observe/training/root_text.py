@@ -17,11 +17,11 @@ def file_of(location: Location) -> str:
     return location.path if location.path.startswith("<") else str(Path(home()) / location.path)
 
 
-def expression_at(location: Location) -> str:
+def expression_at(location: Location, longest: int = 500) -> str:
     """The text of the expression that stands there; "" if it can't be told."""
     file = file_of(location)
     tree = parsed(file)
-    return text_of(node_at(tree, file, location), longest=500) if tree is not None else ""
+    return text_of(node_at(tree, file, location), longest) if tree is not None else ""
 
 
 def made_root(call: Location) -> tuple[Location | None, str]:

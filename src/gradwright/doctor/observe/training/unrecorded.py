@@ -22,7 +22,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from gradwright.doctor.observe.guard import OnFault, guarded
-from gradwright.doctor.observe.training.op_places import compiles
+from gradwright.doctor.observe.training.one_step import compiles
 from gradwright.doctor.observe.training.owners import called
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame

@@ -37,7 +37,7 @@ def guard_boundary(finding: Finding, facts: Sequence[Fact], source: SourceText) 
     if not taken:
         edits = _in_where(splice, node, function)
         what = "the operand is guarded too, so that the branch that is not taken has a finite derivative"
-    elif (norm := _as_norm(splice, node, function)) is not None:
+    elif (norm := as_norm(splice, node, function)) is not None:
         edits, what = norm, "a norm whose gradient at 0 is 0"
     else:
         edits, what = _as_double_where(splice, node, function), "at 0 the value is 0, and so is the gradient"
@@ -114,7 +114,7 @@ def _in_place_of(splice: Splice, operand: ast.expr, new: str, node: ast.expr) ->
 # --- a norm ----------------------------------------------------------------------------------------------------------
 
 
-def _as_norm(splice: Splice, node: ast.expr, function: FunctionNode) -> Edits | None:
+def as_norm(splice: Splice, node: ast.expr, function: FunctionNode | None) -> Edits | None:
     """``torch.sqrt((d * d).sum(-1))`` as ``torch.linalg.vector_norm(d, dim=-1)``."""
     total = _radicand(splice, node)
     if not (isinstance(total, ast.Call) and isinstance(total.func, ast.Attribute) and total.func.attr == "sum"):

@@ -103,10 +103,12 @@ class Splice:
     def newline(self, statement: ast.stmt) -> str:
         return self.source.newline_of(statement.lineno)
 
-    def torch(self, function: FunctionNode) -> str:
-        """The name under which the function sees torch. Raises: DeclinedError if it sees it under none."""
+    def torch(self, function: FunctionNode | None) -> str:
+        """The name under which the function (None: the module's body) sees torch. Raises: DeclinedError if it sees it
+        under none."""
         bound = (one.name for one in events(self.tree.body, into_functions=False) if one.kind == "bind")
-        hidden = locals_of(function) | {name for name in bound if self.origins.names.get(name) != "torch"}
+        mine = locals_of(function) if function is not None else set()
+        hidden = mine | {name for name in bound if self.origins.names.get(name) != "torch"}
         imported = [one for one in self.tree.body if isinstance(one, ast.Import)]
         for alias in (alias for statement in imported for alias in statement.names):
             name = alias.asname or alias.name.split(".")[0]

@@ -5,7 +5,8 @@ Why it matters
     What comes after the exception was not run, so it was not examined: silence about it is no verdict.
 
 When it is fine
-    If the script is meant to end so. A Ctrl-C and `sys.exit` are not reported.
+    If the script is meant to end so. A Ctrl-C and `sys.exit` are not reported. After a loss that was nan or infinite,
+    it is told as information.
 
 The fix
     Mend the exception (its traceback is in the session) and run `gradwright diagnose` again.
@@ -14,18 +15,21 @@ References
     None: this is the doctor speaking of itself.
 """
 
+import math
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import ScriptDied
+from gradwright.doctor.session.facts import LossValues, NonfiniteBegins, ScriptDied
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW901", "script-died", "warning", needs=(ScriptDied,), last_resort=True)
+RULE = Rule("GW901", "script-died", "warning", needs=(ScriptDied, NonfiniteBegins, LossValues), last_resort=True)
 
+_AFTER_NAN = " The loss was not finite any more by then; where that begins is told, and may be why."
 _POLITE = ("KeyboardInterrupt", "SystemExit")
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    after_nan = any(facts.all(NonfiniteBegins)) and any(not math.isfinite(loss.last) for loss in facts.all(LossValues))
     for death in facts.of(ScriptDied):
         if death.type in _POLITE or ("ended", "on request") in death.details:
             continue
@@ -36,7 +40,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             subject,
             at=death.location or subject.location,
             message=f"{what} ended with {death.type}{f': {first}' if first else ''}{where}",
-            why="Nothing that comes after it was examined.",
+            why="Nothing that comes after it was examined." + (_AFTER_NAN if after_nan else ""),
             hints=[f"tensors there: {', '.join(death.tensors[:8])}"] if death.tensors else [],
             evidence=[death.id],
+            severity="info" if after_nan else None,
         )

@@ -23,16 +23,15 @@ from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import GraphsKept
+from gradwright.doctor.session.facts.flow import MANY_KEPT
 from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule("GW404", "graph-kept-over-steps", "warning", needs=(GraphsKept,), causes=("GW213",))
 
-_FEWEST = 6
-
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for seen in facts.of(GraphsKept):
-        if seen.kept < _FEWEST:
+        if seen.kept < MANY_KEPT:
             continue
         who = f"`{seen.variable}`" if seen.variable else "something"
         yield RULE.finding(

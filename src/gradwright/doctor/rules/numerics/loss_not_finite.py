@@ -37,7 +37,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if step is None:
             continue
         before = [value for value in loss.history[:step] if math.isfinite(value)]
-        is_explained = any(facts.of(NonfiniteBegins))
+        is_explained = any(facts.all(NonfiniteBegins))
         first = f"It was {before[0]:.3g} at step 0" if before else ""
         last_step, value = loss.last_before(step) or (0, 0.0)
         last = f"{first} and {value:.3g} at step {last_step}. " if last_step > 0 else first and f"{first}. "

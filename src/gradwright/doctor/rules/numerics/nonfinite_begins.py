@@ -2,7 +2,8 @@
     The first operation, forward or backward, whose operands were finite and whose result was not, and whose NaN or inf
     reached the loss or the gradient of a parameter: to line and column, with the values there and the cause. It is
     found in a second run of a script whose loss was nan or infinite: by itself where the first run took less than 30
-    seconds, else with `--rerun`; `--no-rerun` leaves it.
+    seconds, else with `--rerun`; `--no-rerun` leaves it. A script that looks for itself (`if torch.isnan(loss):
+    continue`, `assert torch.isfinite(loss)`) is run again as well.
 
     Told apart are: a branch of `torch.where` that is not taken (the gradient that arrives there is exactly 0, and 0 *
     inf is NaN); the edge of what an operation is defined on (square root, logarithm, power, acos, a norm at 0); an
@@ -18,7 +19,13 @@ When it is fine
     An inf that is masked out on the way, and one that a gradient scaler skips, are not reported.
 
 The fix
-    The hints say what to write for each cause. For one's own loop there is `gw.explain_nonfinite()`.
+    A text of the same values that stays finite there: `torch.linalg.vector_norm` or a double `torch.where` for a root
+    at 0, a guarded operand in a branch that is not taken, `log_softmax`, `logsigmoid`, `logsumexp`, `softplus`,
+    `softmax` for what is composed of exponentials and logarithms, a count of 1 at least, the lowest number in place of
+    -inf in a row that is all masked, `torch.where` for a product with a mask. It is tried in one more run of the
+    script: the losses before the break stay, at the place all values and gradients that were finite stay, and it stays
+    finite there for three steps more. What else has to be decided (a learning rate, the value of 1 / 0) is yours; the
+    hints say what there is. For one's own loop there is `gw.explain_nonfinite()`.
 
 References
     pytorch/pytorch#68425, #187297 (where and NaN), #184575 (normalize at 0).
@@ -28,14 +35,27 @@ import math
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import LossValues, NonfiniteBegins, ScriptDied
+from gradwright.doctor.session.facts import (
+    LossValues,
+    MaskPair,
+    NonfiniteBegins,
+    OwnLook,
+    ScriptDied,
+    WeightsNotFinite,
+)
 from gradwright.doctor.session.model import Finding, Subject
 
 RULE = Rule(
-    "GW511", "nonfinite-begins", "error", needs=(NonfiniteBegins, LossValues, ScriptDied), causes=("GW501", "GW631")
+    "GW511",
+    "nonfinite-begins",
+    "error",
+    needs=(NonfiniteBegins, LossValues, MaskPair, OwnLook, ScriptDied, WeightsNotFinite),
+    rewrite="keep_finite",
+    causes=("GW501", "GW631"),
 )
 
 _GREW = 100.0
+_GOES_ON = ("continue", "skip")  # what a script does that leaves out a loss
 _CAUSES = {
     "where-nan": "its value is not used, but 0 times an infinite slope is NaN",
     "boundary": "its operand is where it is not finite",
@@ -59,20 +79,38 @@ _CAUSES = {
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for begin in facts.of(NonfiniteBegins):
         loss = next((loss for loss in facts.of(LossValues)), None)
-        told = [_story(loss, begin.loss_step), f"{_seen(begin)}. {begin.why}", *_then(begin)]
+        hidden = (loss is None or loss.first_nonfinite_step is None) and not any(facts.all(WeightsNotFinite))
+        looks = [*facts.all(OwnLook)] if hidden else []
+        raised = any(look.how == "raise" for look in looks)
+        deaths = [death.id for death in facts.all(ScriptDied) if death.is_of_nan or raised]  # it needs no other finding
+        told = [_story(loss, begin.loss_step), f"{_seen(begin)}. {begin.why}", *_then(begin), *map(_left_out, looks)]
         yield RULE.finding(
             subject,
             at=begin.location or subject.location,
             message=_message(begin),
             why=". ".join(text for text in told if text) + ".",
             hints=list(begin.hints),
-            evidence=[begin.id, *([loss.id] if loss is not None else []), *_deaths(facts)],
+            evidence=[begin.id, *([loss.id] if loss is not None else []), *(look.id for look in looks), *deaths],
+            severity="info"
+            if loss is not None and _was_negative(loss, facts)
+            else "warning"
+            if looks and all(look.how in _GOES_ON for look in looks)
+            else None,
         )
 
 
-def _deaths(facts: Facts) -> list[str]:
-    """The exceptions that it ended in, which need no finding of their own."""
-    return [death.id for death in facts.all(ScriptDied) if death.is_of_nan]
+def _was_negative(loss: LossValues, facts: Facts) -> bool:
+    """The loss of masks that do not complement falls below zero, and without bound: GW501 tells that story."""
+    negative, broke = loss.first_negative_step, loss.first_nonfinite_step
+    return any(facts.all(MaskPair)) and negative is not None and broke is not None and negative < broke
+
+
+def _left_out(look: OwnLook) -> str:
+    """What the script itself made of it."""
+    if look.how in _GOES_ON:
+        times = "once" if look.times == 1 else f"{look.times} times"
+        return f"The script left such a loss out by itself, {times} ({look.location.path}:{look.location.line})"
+    return f"The script broke off by itself ({look.location.path}:{look.location.line})"
 
 
 def _message(begin: NonfiniteBegins) -> str:

@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from gradwright.doctor.rules.costs import size
 from gradwright.doctor.rules.graph_costs import milliseconds, share_of_step, worth_a_word
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import CostlyGraph, LoopsTreated
+from gradwright.doctor.session.facts import CostlyGraph, LoopShape, LoopsTreated
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW315", "index-backward-blow-up", "warning", needs=(CostlyGraph, LoopsTreated))
+RULE = Rule("GW315", "index-backward-blow-up", "warning", needs=(CostlyGraph, LoopShape, LoopsTreated))
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ References
 
 from collections.abc import Iterator
 
+from gradwright.doctor.rules.element_loops import is_slow
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import LoopShape, OpsPerLine
 from gradwright.doctor.session.model import Finding, Subject
@@ -28,13 +29,10 @@ RULE = Rule(
     "GW301", "python-loop-over-elements", "warning", needs=(OpsPerLine, LoopShape), rewrite="compile_loop"
 )  # fmt: skip
 
-_SHARE = 0.05
-_ITERATIONS = 32
-
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for loop in facts.of(LoopShape):
-        if not _is_slow(loop) or (subject.kind == "loop" and _is_told_of_a_function(loop, facts)):
+        if not is_slow(loop) or (subject.kind == "loop" and _is_told_of_a_function(loop, facts)):
             continue
         costs = next((costs for costs in facts.of(OpsPerLine) if costs.phase == loop.phase), None)
         yield RULE.finding(
@@ -60,14 +58,10 @@ def _was_cut(loop: LoopShape) -> bool:
     return loop.extrapolated and loop.full_operations == loop.operations
 
 
-def _is_slow(loop: LoopShape) -> bool:
-    return loop.per_element and loop.share_of_step >= _SHARE and loop.iterations >= _ITERATIONS
-
-
 def _is_told_of_a_function(loop: LoopShape, facts: Facts) -> bool:
     """A helper's loop that a Function's forward or backward runs is told with the Function."""
     others = (other for other in facts.all(LoopShape) if other.subject != loop.subject)
-    return any(other.location == loop.location and _is_slow(other) for other in others)
+    return any(other.location == loop.location and is_slow(other) for other in others)
 
 
 def _owner(subject: Subject, loop: LoopShape) -> str:

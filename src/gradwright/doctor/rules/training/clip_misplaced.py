@@ -18,13 +18,15 @@ References
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import ClipOrder
+from gradwright.doctor.session.facts import ClipOrder, StepOrder
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW605", "clip-misplaced", "warning", needs=(ClipOrder,))
+RULE = Rule("GW605", "clip-misplaced", "warning", needs=(ClipOrder, StepOrder))
 
 
 def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
+    if any(order.emptied_steps for order in facts.of(StepOrder)):
+        return  # GW602 tells it: there was nothing left to clip
     for clip in facts.of(ClipOrder):
         if clip.idle_steps >= 2 and clip.idle_steps >= 0.8 * clip.steps:
             yield RULE.finding(

@@ -39,13 +39,16 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for flow in facts.of(GradientFlow):
         looks = finite_rows(flow)
         broken = next((flow.looked_at[index] for index in range(len(flow.ratios)) if index not in looks), None)
-        if not looks or (len(looks) < _FEWEST_LOOKS and broken is None):
+        growths = {index: growth for index in looks if (growth := _growth(flow, index)) is not None}
+        if not growths or (len(growths) < _FEWEST_LOOKS and broken is None):
             continue
-        if looks != [*range(len(looks))] or not all(_explodes(flow, index) for index in looks):
+        if looks != [*range(len(looks))] or not all(max(flow.ratios[index]) >= _BY_THE_WEIGHTS for index in looks):
+            continue
+        if min(growths.values()) < _GROWTH:
             continue
         first = flow.ratios[0]
         largest = max(range(len(first)), key=lambda layer: first[layer])
-        growths = ", ".join(f"{_growth(flow, index):.0e} (step {flow.looked_at[index]})" for index in looks[:6])
+        factors = ", ".join(f"{growths[index]:.0e} (step {flow.looked_at[index]})" for index in [*growths][:6])
         then = f" From step {broken} on they are not finite." if broken is not None else ""
         yield RULE.finding(
             subject,
@@ -53,7 +56,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             message=f"gradients explode: that of {flow.layers[largest]} is {first[largest]:.1g} of the weight's size "
             f"at step {flow.looked_at[0]}",
             why=f"Norms of gradients by those of the weights, from the loss down: {listed_layers(flow, first)}. From "
-            f"the last layer's bias to the others they grew by factors of {growths}; nothing had clipped them.{then}",
+            f"the last layer's bias to the others they grew by factors of {factors}; nothing had clipped them.{then}",
             hints=[
                 "begin with weights that keep the size of what passes: torch.nn.init.kaiming_normal_, orthogonal_",
                 "or normalisation layers; torch.nn.utils.clip_grad_norm_ before the step bounds the damage",
@@ -62,13 +65,10 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _growth(flow: GradientFlow, index: int) -> float:
-    """From the bias nearest to the loss to the largest; 0 where the chain has no two biases."""
+def _growth(flow: GradientFlow, index: int) -> float | None:
+    """From the bias nearest to the loss to the largest; 0 where the chain has no two biases. ``None`` where the first
+    is exactly 0: errors of both signs cancelled there, and say nothing of the growth."""
     biases = [bias for bias in flow.biases[index] if not math.isnan(bias)]
-    if len(biases) < 2 or math.isnan(flow.biases[index][0]) or not biases[0] > 0:
+    if len(biases) < 2 or math.isnan(flow.biases[index][0]):
         return 0.0
-    return max(biases[1:]) / biases[0]
-
-
-def _explodes(flow: GradientFlow, index: int) -> bool:
-    return _growth(flow, index) >= _GROWTH and max(flow.ratios[index]) >= _BY_THE_WEIGHTS
+    return max(biases[1:]) / biases[0] if biases[0] > 0 else None

@@ -45,17 +45,32 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
                 continue  # GW602 tells it
             if any(roots.leaf_calls == roots.calls for roots in facts.all(LeafRoots)):
                 continue  # GW621 tells it
+            cut = f" What {_call(unreached)} gave went on into the loss without a graph." if unreached.cut_at else ""
             yield RULE.finding(
                 subject,
-                at=unreached.made_at or subject.location,
+                at=unreached.cut_at or unreached.made_at or subject.location,
                 message=f"no parameter of {subject.name} ever gets a gradient: its steps do nothing",
-                why=f"It holds {unreached.held}; their .grad was set {seen}.",
+                why=f"It holds {unreached.held}; their .grad was set {seen}.{cut}",
                 hints=[
                     "does the loss come from the model whose parameters the optimizer holds, and not from a copy?",
                     "is it cut on the way: detach(), .data, torch.tensor(...), no_grad, argmax?",
                 ],
                 evidence=[unreached.id],
                 severity="error",
+            )
+        elif unreached.absence == "cut" and unreached.cut_at is not None:
+            yield RULE.finding(
+                subject,
+                at=unreached.cut_at,
+                message=f"no gradient ever reaches {names}: {_call(unreached)} cuts the way to the loss",
+                why=f"{_layers(unreached)}, called at {unreached.called_at}, had a graph; what this call made of it "
+                f"has none, and went on into the loss. .grad was set {seen} ({unreached.count} of {unreached.held} "
+                f"parameters that {subject.name} holds).",
+                hints=[
+                    "keep tensors from the layer to the loss: no detach(), .data, NumPy, torch.tensor(...) in between",
+                    "if it is meant to stay: requires_grad_(False), and leave it out of the optimizer",
+                ],
+                evidence=[unreached.id],
             )
         elif unreached.absence == "cut":
             yield RULE.finding(
@@ -81,6 +96,10 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
                 evidence=[unreached.id],
                 severity="info",
             )
+
+
+def _call(unreached: UnreachedParameters) -> str:
+    return f"`{unreached.cut_by}`" if unreached.cut_by else f"the call at {unreached.cut_at}"
 
 
 def _layers(unreached: UnreachedParameters) -> str:

@@ -33,7 +33,8 @@ from gradwright.doctor.session.facts.flow import (
     LoopsTreated,
 )
 from gradwright.doctor.session.facts.heads import ConstantTerm, LeafRoots, LossBroadcast, LossHead
-from gradwright.doctor.session.facts.numerics import NonfiniteBegins, WeightsNotFinite
+from gradwright.doctor.session.facts.keeping import SavedTooMuch
+from gradwright.doctor.session.facts.numerics import NonfiniteBegins, OwnLook, WeightsNotFinite
 from gradwright.doctor.session.facts.observed import (
     FunctionCalls,
     GradientCalls,
@@ -52,8 +53,10 @@ from gradwright.doctor.session.facts.order import (
     SynchronisedForwards,
 )
 from gradwright.doctor.session.facts.parameters import ModeLeft, OutsideParameters, UnreachedParameters
+from gradwright.doctor.session.facts.profiling import ProfilerOn
 from gradwright.doctor.session.facts.text import BuiltinAsTensor, DirectForward, MaskPair, PlainBackward
 from gradwright.doctor.session.facts.verdicts import DeclaredSurrogate, Flaw, GradientCount, GradientVerdict, Mutated
+from gradwright.doctor.session.facts.waits import HostSync
 
 __all__ = [
     "Accumulation",
@@ -77,6 +80,7 @@ __all__ = [
     "GradientFlow",
     "GradientVerdict",
     "GraphsKept",
+    "HostSync",
     "KnownLoss",
     "LeafRoots",
     "LineCost",
@@ -95,11 +99,14 @@ __all__ = [
     "OpsPerLine",
     "OptimizerSteps",
     "OutsideParameters",
+    "OwnLook",
     "PageFaults",
     "Phase",
     "PlainBackward",
     "PlainTwin",
+    "ProfilerOn",
     "SavedNotNeeded",
+    "SavedTooMuch",
     "SchedulerOrder",
     "ScriptDied",
     "ScriptKilled",

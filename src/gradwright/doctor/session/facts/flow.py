@@ -8,6 +8,8 @@ from typing import Literal
 from gradwright.doctor.session.facts.fact import Fact
 from gradwright.doctor.session.place import Location
 
+MANY_KEPT = 6  # graphs of earlier steps alive at once, below which nothing is suspected
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphsKept(Fact):
@@ -49,9 +51,12 @@ class GradientFlow(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadUnits(Fact):
-    """Units of a layer before a ReLU whose weights and bias had a gradient of exactly zero at every looked-at step.
+    """Units of a layer whose weights and bias had a gradient of exactly zero at the last ``looked_at`` steps, and more.
 
-    Only steps count at which the next layer had a gradient. ``last_step``: the last of them (from 1).
+    Only steps count at which the next layer had a gradient. ``last_step``: the last of them (from 1). ``died``: how
+    many had one before, the last of them at step ``alive_at`` (0: none). ``activation``: what follows the layer
+    ("relu", "tanh", "sigmoid"); ``samples``: values that each unit had at one step. ``optimizer_at``: where the
+    optimizer was made.
     """
 
     layer: str
@@ -59,7 +64,12 @@ class DeadUnits(Fact):
     dead: int
     looked_at: int
     last_step: int
+    died: int = 0
+    alive_at: int = 0
+    activation: str = "relu"
+    samples: int = 0
     location: Location | None = None
+    optimizer_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +92,15 @@ class CostlyGraph(Fact):
 
     ``pattern``: ``count`` "entries" of shape ``other`` taken one by one of a tensor of ``shape``; a tensor grown to
     ``shape`` by ``count`` calls of "cat"; a product of shape ``other`` with a "diagonal" matrix of ``shape`` that
-    scales rows (``dim`` 0) or columns (1). ``bytes`` and ``seconds`` are what a step moves and takes for nothing, the
+    scales rows (``dim`` 0) or columns (1); ``count`` "rows" that each go through the same ``operations``, ``other`` the
+    shape of the largest tensor that one of them makes, in the ``loop`` (None where its text speaks against it).
+    ``bytes`` and ``seconds`` are what a step moves and takes for nothing, the
     latter tried on this machine (0 where not). ``step_seconds``: the least from one backward to the next,
     ``step_cpu_seconds`` the least that the thread worked in between. ``looks``: steps at which it was found, from the
     ``first`` on; ``text`` at ``location``: one of its operations.
     """
 
-    pattern: Literal["entries", "cat", "diagonal"]
+    pattern: Literal["entries", "cat", "diagonal", "rows"]
     count: int
     shape: tuple[int, ...]
     other: tuple[int, ...]
@@ -101,6 +113,8 @@ class CostlyGraph(Fact):
     dim: int = -1
     text: str = ""
     location: Location | None = None
+    operations: int = 0
+    loop: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,3 +46,18 @@ class WeightsNotFinite(Fact):
     finite_at: int
     parameters: int
     of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLook(Fact):
+    """The script's own look for NaN (``if torch.isnan(loss): break``) came upon it ``times`` times.
+
+    ``how``: what it did then: "raise", "exit", "return", "break", "continue", or "skip" (no ``backward``). ``site``:
+    the backward before the first time, "" if there was none; ``step``: how many losses it had been called on by then.
+    """
+
+    location: Location
+    how: str
+    times: int
+    site: str
+    step: int

@@ -139,6 +139,8 @@ class ScriptDied(Fact):
     @property
     def is_of_nan(self) -> bool:
         """Somebody looked for NaN or infinity, and found one."""
+        if self.type == "AssertionError" and re.search(r"\bis(nan|inf|finite)\b", self.line_text):
+            return True
         return re.search(r"\b(nan|infinit[ey]|non-?finite|not finite)\b", self.message, re.IGNORECASE) is not None
 
 

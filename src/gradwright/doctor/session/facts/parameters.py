@@ -36,7 +36,8 @@ class UnreachedParameters(Fact):
     """Parameters of an optimizer that had no gradient at any of the steps that were looked at.
 
     ``absence``: all that it holds; those of modules that were called all the same ("cut"; ``called_at`` is where), and
-    that no one called. ``made_at``: where the optimizer was.
+    that no one called. ``made_at``: where the optimizer was. ``cut_at``: the call, ``cut_by`` as a text, that was given
+    something with a graph that leads to them, and gave something without one that went on into the loss.
     """
 
     names: tuple[str, ...]
@@ -47,6 +48,8 @@ class UnreachedParameters(Fact):
     modules: tuple[str, ...] = ()
     made_at: Location | None = None
     called_at: Location | None = None
+    cut_at: Location | None = None
+    cut_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,14 @@ class ModeLeft(Fact):
     """A module with dropout or batch normalisation that takes part, and is in the wrong mode.
 
     ``wrong``: "training" where steps were taken in eval mode after ``eval()`` at ``switched_at``, which ``switches``
-    calls of it left so; "evaluation" where it was run without gradients in train mode after the last step.
+    calls of it left so; "evaluation" where it was run without gradients in train mode after the last step; "teacher"
+    where it answered in train mode at ``steps_before`` looks, up to step ``steps_after``, and nothing moved it;
+    "function" where it was in eval mode, and dropout was called in it as a function (``parts``).
     """
 
     module: str
     parts: tuple[str, ...]
-    wrong: Literal["training", "evaluation"]
+    wrong: Literal["training", "evaluation", "teacher", "function"]
     steps_before: int
     steps_after: int
     switches: int = 0
