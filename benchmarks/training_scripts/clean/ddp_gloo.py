@@ -7,7 +7,7 @@ import tempfile
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
+from torch.nn.parallel import DistributedDataParallel as DDP
 
 
 class ToyModel(nn.Module):
@@ -51,4 +51,4 @@ def run(rank, world_size, store):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(0, 1, os.path.join(folder, "store"))  # noqa: PTH118
+        run(0, 1, os.path.join(folder, "store"))

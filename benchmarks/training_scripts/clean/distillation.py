@@ -22,7 +22,7 @@ def train_teacher(teacher, x, y):
         optimizer.step()
 
 
-def distill(teacher, student, x, y, T=2.0, soft_weight=0.7):  # noqa: N803
+def distill(teacher, student, x, y, T=2.0, soft_weight=0.7):
     teacher.eval()
     student.train()
     optimizer = torch.optim.Adam(student.parameters(), lr=5e-3)

@@ -20,15 +20,15 @@ def weights_init(m):
         nn.init.zeros_(m.bias)
 
 
-netG = nn.Sequential(nn.Linear(LATENT, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))  # noqa: N816
-netD = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))  # noqa: N816
+netG = nn.Sequential(nn.Linear(LATENT, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+netD = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
 netG.apply(weights_init)
 netD.apply(weights_init)
 
 criterion = nn.BCEWithLogitsLoss()
 fixed_noise = torch.randn(16, LATENT)
-optimizerD = torch.optim.Adam(netD.parameters(), lr=2e-3, betas=(0.5, 0.999))  # noqa: N816
-optimizerG = torch.optim.Adam(netG.parameters(), lr=1e-3, betas=(0.5, 0.999))  # noqa: N816
+optimizerD = torch.optim.Adam(netD.parameters(), lr=2e-3, betas=(0.5, 0.999))
+optimizerG = torch.optim.Adam(netG.parameters(), lr=1e-3, betas=(0.5, 0.999))
 
 for i in range(60):
     # Update D: maximise log(D(x)) + log(1 - D(G(z)))
@@ -36,7 +36,7 @@ for i in range(60):
     real = real_points(BATCH)
     label = torch.full((BATCH,), 1.0)
     output = netD(real).view(-1)
-    errD_real = criterion(output, label)  # noqa: N816
+    errD_real = criterion(output, label)
     errD_real.backward()
     D_x = torch.sigmoid(output).mean().item()
 
@@ -44,7 +44,7 @@ for i in range(60):
     fake = netG(noise)
     label.fill_(0.0)
     output = netD(fake.detach()).view(-1)
-    errD_fake = criterion(output, label)  # noqa: N816
+    errD_fake = criterion(output, label)
     errD_fake.backward()
     optimizerD.step()
 
@@ -52,7 +52,7 @@ for i in range(60):
     netG.zero_grad()
     label.fill_(1.0)
     output = netD(fake).view(-1)
-    errG = criterion(output, label)  # noqa: N816
+    errG = criterion(output, label)
     errG.backward()
     optimizerG.step()
 

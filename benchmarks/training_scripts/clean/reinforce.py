@@ -55,14 +55,14 @@ def select_action(state):
 
 
 def finish_episode():
-    R = 0  # noqa: N806
+    R = 0
     policy_loss, returns = [], []
     for r in policy.rewards[::-1]:
-        R = r + GAMMA * R  # noqa: N806
+        R = r + GAMMA * R
         returns.insert(0, R)
     returns = torch.tensor(returns)
     returns = (returns - returns.mean()) / (returns.std() + EPS)
-    for log_prob, R in zip(policy.saved_log_probs, returns, strict=True):  # noqa: N806
+    for log_prob, R in zip(policy.saved_log_probs, returns, strict=True):
         policy_loss.append(-log_prob * R)
     optimizer.zero_grad()
     policy_loss = torch.cat(policy_loss).sum()

@@ -7,10 +7,8 @@ import math
 import pickle
 import random
 import re
-import runpy
 import warnings
 import weakref
-from pathlib import Path
 
 import pytest
 import torch
@@ -550,18 +548,3 @@ def test_the_module_survives_copies_and_pickles():
     layer = Simulation(Law(), steps=4, outputs=[2, 4])
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert torch.equal(twin(X), layer(X))
-
-
-# --- the example -----------------------------------------------------------------------------------------------------
-
-
-def test_the_example_learns_the_constants_of_its_springs_and_conserves_their_energy(capsys, monkeypatch):
-    monkeypatch.setattr(gw, "integrate", integrate, raising=False)
-    script = Path(__file__).parents[3] / "examples/learnt_spring/train.py"
-    runpy.run_path(str(script), run_name="__main__")
-    said = capsys.readouterr().out
-    learnt = re.findall(r"learnt ([\d.]+)   true ([\d.]+)", said)
-    assert len(learnt) == 3
-    assert all(abs(float(found) / float(true) - 1) < 0.01 for found, true in learnt)
-    drift, late = (float(number) for number in re.findall(r"\d\.\de-\d+", said))
-    assert late <= drift < 0.01

@@ -9,15 +9,17 @@ their elements lie apart, in both directions: every pass would pay for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from gradwright.kernels.code.layout import BYTES
+from gradwright.kernels.code.row_layout import STEPS
 from gradwright.kernels.code.row_writer import SIDE_BY_SIDE
-from gradwright.kernels.formula.stages import RowProgram
+from gradwright.kernels.formula.stages import Axes, RowProgram, Way
 from gradwright.kernels.launch.geometry import dense_strides, is_dense
 from gradwright.kernels.launch.results import Operand
 
@@ -49,6 +51,15 @@ class Lines:
     copied: frozenset[int]
     groups: tuple[tuple[int, ...], ...]  # the axes of the batches, and those of the positions
     is_row: tuple[bool, ...]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"batch": self.batches, "class": self.classes, "position": self.positions}
+
+    def moved(self, walks: Iterable[tuple[Axes | Way, str]]) -> int:
+        """Bytes that these walks read or write: each along what axes, and of what kind its elements are."""
+        sizes = self.sizes
+        return sum(BYTES.get(kind, 0) * math.prod(sizes[axis] for axis in STEPS[along]) for along, kind in walks)
 
     def ready(self, place: int, operand: Operand) -> Operand:
         """The operand as the kernel reads it."""

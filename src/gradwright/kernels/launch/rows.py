@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +11,7 @@ import torch
 from torch import Tensor
 from torch._C import _get_tracing_state, _len_torch_dispatch_stack
 
-from gradwright.kernels.code.layout import BYTES
-from gradwright.kernels.code.row_layout import STEPS, RowLoops, RowRead, RowWritten, Walk, named
+from gradwright.kernels.code.row_layout import RowLoops, RowRead, RowWritten, Walk, named
 from gradwright.kernels.code.row_loops import fits, positions_a_run, row_kernel_source
 from gradwright.kernels.code.row_writer import RUN, SIDE_BY_SIDE
 from gradwright.kernels.formula.expression import in_order
@@ -143,13 +141,8 @@ class CompiledRows:
         return row_kernel_source(self.loops)
 
     def plan(self) -> Plan:
-        sizes = {"batch": self.lines.batches, "class": self.lines.classes, "position": self.lines.positions}
-        moved = 0
-        for read in self.loops.reads:
-            moved += math.prod(sizes[axis] for axis in STEPS[read.axes]) * BYTES.get(read.kind, 0)
-        for write in self.loops.writes:
-            if write.way in ("element", "row"):
-                moved += math.prod(sizes[axis] for axis in STEPS[write.way]) * BYTES[write.kind]
+        walks = [(read.axes, read.kind) for read in self.loops.reads]
+        written = [(write.way, write.kind) for write in self.loops.writes if write.way in ("element", "row")]
         names = [name for name, _ in self.loops.program.inputs]
         return Plan(
             backend="numba",
@@ -159,7 +152,7 @@ class CompiledRows:
             columns=self.lines.classes,
             blocks=self.blocks,
             threads=self.threads,
-            bytes=moved,
+            bytes=self.lines.moved([*walks, *written]),
             reads=tuple(
                 f"{name}: {read.kind}, {_TOLD[read.axes]}" for name, read in zip(names, self.loops.reads, strict=True)
             ),

@@ -11,8 +11,6 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from gradwright.kernels.code.layout import BYTES
-from gradwright.kernels.code.row_layout import STEPS
 from gradwright.kernels.code.triton_rows import RowKernel, RowWalk, steps_of
 from gradwright.kernels.formula.stages import RowProgram
 from gradwright.kernels.launch.plan import Plan
@@ -68,10 +66,9 @@ class TritonRows:
         )
 
     def _moved(self) -> int:
-        sizes = {"batch": self.lines.batches, "class": self.lines.classes, "position": self.lines.positions}
         walks = [self.kernel.reads[place] for place in self.kernel.used]
         walks += [walk for walk in self.kernel.writes if walk.axes in ("element", "row")]
-        return sum(BYTES.get(walk.kind, 0) * math.prod(sizes[axis] for axis in STEPS[walk.axes]) for walk in walks)
+        return self.lines.moved((walk.axes, walk.kind) for walk in walks)
 
     def run(self, operands: Sequence[Operand]) -> list[Tensor]:
         memories = [made.memory(self) for made in self.made]
@@ -192,7 +189,7 @@ def prepared(
 
 def _farthest(lines: Lines, paths: Sequence[Steps]) -> int:
     """The largest number that a place is computed with."""
-    sizes = {"batch": lines.batches, "class": lines.classes, "position": lines.positions}
+    sizes = lines.sizes
     ends = [sum((sizes[axis] - 1) * abs(step) for axis, step in path.items()) for path in paths]
     return max(math.prod(sizes.values()), *ends)
 

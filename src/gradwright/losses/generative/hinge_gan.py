@@ -17,8 +17,7 @@ from torch import Tensor
 
 from gradwright.losses.common.additive import Additive
 from gradwright.losses.common.arguments import Empty, Reduction, options_of, require_real
-from gradwright.losses.common.module import Loss
-from gradwright.losses.generative.scores import TwoSided
+from gradwright.losses.generative.scores import ScoresLoss, TwoSided
 
 _DISCRIMINATOR_WHERE = "hinge_gan_discriminator_loss(real, fake)"
 _GENERATOR_WHERE = "hinge_gan_generator_loss(fake)"
@@ -90,7 +89,7 @@ def reference_generator(fake: Tensor) -> Tensor:
     return -fake
 
 
-class HingeGANDiscriminatorLoss(Loss):
+class HingeGANDiscriminatorLoss(ScoresLoss):
     """``hinge_gan_discriminator_loss`` as a module.
 
     >>> import torch
@@ -99,13 +98,7 @@ class HingeGANDiscriminatorLoss(Loss):
     (1.5, 'additive')
     """
 
-    coupling = "additive"
-
-    def __init__(self, reduction: Reduction = "mean", *, empty: Empty = "zero") -> None:
-        super().__init__()
-        options_of(_DISCRIMINATOR_WHERE, reduction, None, None, empty)
-        self.reduction: Reduction = reduction
-        self.empty: Empty = empty
+    _where = _DISCRIMINATOR_WHERE
 
     def forward(
         self, real: Tensor, fake: Tensor, *, mask: Tensor | None = None, num_items: float | Tensor | None = None
@@ -115,7 +108,7 @@ class HingeGANDiscriminatorLoss(Loss):
         )
 
 
-class HingeGANGeneratorLoss(Loss):
+class HingeGANGeneratorLoss(ScoresLoss):
     """``hinge_gan_generator_loss`` as a module.
 
     >>> import torch
@@ -124,13 +117,7 @@ class HingeGANGeneratorLoss(Loss):
     (-3.0, 'additive')
     """
 
-    coupling = "additive"
-
-    def __init__(self, reduction: Reduction = "mean", *, empty: Empty = "zero") -> None:
-        super().__init__()
-        options_of(_GENERATOR_WHERE, reduction, None, None, empty)
-        self.reduction: Reduction = reduction
-        self.empty: Empty = empty
+    _where = _GENERATOR_WHERE
 
     def forward(self, fake: Tensor, *, mask: Tensor | None = None, num_items: float | Tensor | None = None) -> Tensor:
         return hinge_gan_generator_loss(fake, self.reduction, mask=mask, num_items=num_items, empty=self.empty)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from gradwright.kernels.calls.messages import refusal
 from gradwright.losses.common.additive import Additive
-from gradwright.losses.common.arguments import Options, require_real
+from gradwright.losses.common.arguments import Empty, Options, Reduction, options_of, require_real
+from gradwright.losses.common.module import Loss
 
 _SIDES = {"real": "(-1)", "fake": "1"}
 
@@ -37,3 +40,16 @@ class TwoSided:
         return self._one(where, {"score": real}, {"side": -1.0}, options) + self._one(
             where, {"score": fake}, {"side": 1.0}, options
         )
+
+
+class ScoresLoss(Loss):
+    """A loss of scores as a module, made with what every loss is made with. ``_where``: of the messages."""
+
+    coupling = "additive"
+    _where: ClassVar[str]
+
+    def __init__(self, reduction: Reduction = "mean", *, empty: Empty = "zero") -> None:
+        super().__init__()
+        options_of(self._where, reduction, None, None, empty)
+        self.reduction: Reduction = reduction
+        self.empty: Empty = empty

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from gradwright.losses.common.additive import Additive
 from gradwright.losses.common.arguments import Empty, Reduction, options_of, require_real
-from gradwright.losses.common.module import Loss
-from gradwright.losses.generative.scores import TwoSided
+from gradwright.losses.generative.scores import ScoresLoss, TwoSided
 
 _CRITIC_WHERE = "wgan_critic_loss(real, fake)"
 _GENERATOR_WHERE = "wgan_generator_loss(fake)"
@@ -88,7 +87,7 @@ def reference_generator(fake: Tensor) -> Tensor:
     return -fake
 
 
-class WGANCriticLoss(Loss):
+class WGANCriticLoss(ScoresLoss):
     """``wgan_critic_loss`` as a module.
 
     >>> import torch
@@ -97,13 +96,7 @@ class WGANCriticLoss(Loss):
     (-2.0, 'additive')
     """
 
-    coupling = "additive"
-
-    def __init__(self, reduction: Reduction = "mean", *, empty: Empty = "zero") -> None:
-        super().__init__()
-        options_of(_CRITIC_WHERE, reduction, None, None, empty)
-        self.reduction: Reduction = reduction
-        self.empty: Empty = empty
+    _where = _CRITIC_WHERE
 
     def forward(
         self, real: Tensor, fake: Tensor, *, mask: Tensor | None = None, num_items: float | Tensor | None = None
@@ -111,7 +104,7 @@ class WGANCriticLoss(Loss):
         return wgan_critic_loss(real, fake, self.reduction, mask=mask, num_items=num_items, empty=self.empty)
 
 
-class WGANGeneratorLoss(Loss):
+class WGANGeneratorLoss(ScoresLoss):
     """``wgan_generator_loss`` as a module.
 
     >>> import torch
@@ -120,13 +113,7 @@ class WGANGeneratorLoss(Loss):
     (-3.0, 'additive')
     """
 
-    coupling = "additive"
-
-    def __init__(self, reduction: Reduction = "mean", *, empty: Empty = "zero") -> None:
-        super().__init__()
-        options_of(_GENERATOR_WHERE, reduction, None, None, empty)
-        self.reduction: Reduction = reduction
-        self.empty: Empty = empty
+    _where = _GENERATOR_WHERE
 
     def forward(self, fake: Tensor, *, mask: Tensor | None = None, num_items: float | Tensor | None = None) -> Tensor:
         return wgan_generator_loss(fake, self.reduction, mask=mask, num_items=num_items, empty=self.empty)
