@@ -37,11 +37,13 @@ contracts: $(READY)
 pytest: $(READY) # one thread for each of the two workers: two each get into one another's way
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
 
-$(PEERS_READY): $(READY) tests/real/requirements.txt
+$(PEERS_READY): $(READY) tests/real/requirements.txt tests/real/sdists.txt
 	$(PYTHON) -m venv $(PEERS)
 	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 		> $$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/real/requirements.txt
+	$(PEERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation \
+		--require-hashes --requirement tests/real/sdists.txt --dest $(PEERS)/sdists
 	@touch $@
 
 test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torchsde, kornia, ...)
@@ -84,6 +86,7 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(PEERS)/bin/python benchmarks/how_fast_is_a_formula.py --memory-kept
 	$(PEERS)/bin/python benchmarks/how_soon_is_a_formula_ready.py
 	$(PEERS)/bin/python benchmarks/how_fast_are_the_losses.py
+	$(PEERS)/bin/python benchmarks/does_accumulation_equal_the_batch.py
 	$(BIN)/python benchmarks/what_share_is_rewritten.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_the_fix.py --peers
 	$(BIN)/python benchmarks/how_soon_is_a_fix_there.py

@@ -32,7 +32,9 @@ ASKING = [("wrong_gradient/check.py", ["GW101", "GW105"])]
 SHOWING = {
     "accumulation/large_batch.py": r"means +differs .* [2-4]\.\de-01.*ulator +differs .* \d\.\de-0[78].*loss 0\.00",
     "accumulation/adversarial.py": r"update 400 .*radius (0\.9|1\.0)\d",
+    "accumulation/smoothing.py": r"8 samples: 1[89]\.\d% .*256 samples: 9\.\d% .*about right.*a larger one.*: 2\d\.\d%",
     "accumulation/parallel.py": r"mean per rank +differs .* 2\.7e-01.*Accumulator +differs .* \d\.\de-0[78]",
+    "accumulation/contrastive.py": r"refused: .*couples the samples.*differs .* \d\.\de-0[78].*pairs (9\d|100)% find",
     "accumulation/pipeline.py": r"schedule alone +differs .* \d\.\de-01.*ulator +differs .* \d\.\de-0[78]",
     "first_custom_gradient/train.py": r"my_square: no fault found.*step 150   loss 0\.000",
     "domain_adversarial/train.py": r"(seed \d +[45]\d\.\d% +(8[5-9]|9\d)\.\d%\s+){3}",

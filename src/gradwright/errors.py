@@ -3,7 +3,8 @@
 ::
 
     GradwrightError
-    ├── AccumulationError   an update can't be made of a window as asked; rank and window are named (also a RuntimeError)
+    ├── AccumulationError   an update can't be made of a window as asked; rank and window are named (RuntimeError too)
+    │   ├── CoupledLoss         a loss of a whole batch was to be summed up over micro-batches
     │   ├── NonFiniteGradient   the gradient of a window is NaN or infinite
     │   └── RankLost            a rank did not answer in time
     ├── DerivativeError     derivatives of a graph can't be had as asked: freed, changed in place, no way to the target
@@ -39,6 +40,10 @@ class SessionError(GradwrightError):
 
 class AccumulationError(GradwrightError, RuntimeError):
     """An update can't be made of a window of micro-batches."""
+
+
+class CoupledLoss(AccumulationError):
+    """The value of a loss does not split into the samples of its batch, so micro-batches can't be summed up."""
 
 
 class NonFiniteGradient(AccumulationError):

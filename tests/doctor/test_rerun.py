@@ -233,3 +233,18 @@ def test_weights_that_are_nan_are_looked_into_though_every_loss_is_a_number(run:
     (begins,) = (finding for finding in result.report.findings if finding.code == "GW511")
     assert begins.location.line == SILENT[: SILENT.index("loss = gap")].count("\n") + 1
     assert "sqrt" in begins.message and "GW502" not in result.codes
+
+
+def test_what_made_it_explode_is_told_first_and_as_an_error(tmp_path: Path, run: Callable) -> None:
+    script = tmp_path / "explode.py"
+    script.write_text(
+        "import torch\nfrom torch import nn\n\ntorch.manual_seed(0)\n"
+        "net = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(64, 64), nn.ReLU())], nn.Linear(64, 1))\n"
+        "for parameter in net.parameters():\n    nn.init.normal_(parameter, std=1.5)\n"
+        "opt = torch.optim.SGD(net.parameters(), lr=0.01)\n"
+        "for i in range(20):\n    x = torch.randn(32, 64)\n    loss = nn.functional.mse_loss(net(x), x[:, :1])\n"
+        "    opt.zero_grad()\n    loss.backward()\n    opt.step()\n"
+    )
+    findings = run(script, rerun="always").report.findings
+    assert [(one.code, one.severity) for one in findings] == [("GW631", "error"), ("GW511", "error"), ("GW502", "info")]
+    assert "follows from GW631" in findings[1].hints[0]

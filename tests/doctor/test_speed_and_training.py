@@ -105,6 +105,13 @@ TOLD = {
                 {LOSS}.backward()
                 optimizer.step()
         """),
+    "an optimizer made anew each step": ("GW601", f"""
+        model = nn.Linear(4, 1)
+        for _ in range(6):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            {LOSS}.backward()
+            optimizer.step()
+        """),
     "masks in the script's own body": ("GW501", """
         p = torch.randn(50, requires_grad=True)
         e = torch.abs(p - 3 * torch.randn(50))
@@ -244,6 +251,26 @@ QUIET = {
             for p, g in zip(model.parameters(), taken):
                 p.grad = g
             optimizer.step()
+        """,
+    "models of an ensemble, each kept": f"""
+        def fit():
+            model = nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for _ in range(4):
+                optimizer.zero_grad()
+                {LOSS}.backward()
+                optimizer.step()
+            return model
+        models = [fit() for _ in range(3)]
+        """,
+    "an optimizer made anew each round, which clears": f"""
+        model = nn.Linear(4, 1)
+        for task in range(3):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for _ in range(3):
+                optimizer.zero_grad()
+                {LOSS}.backward()
+                optimizer.step()
         """,
     "one minus an overlap": """
         def iou_loss(iou):

@@ -33,7 +33,7 @@ def sample_count(batch: Any) -> int:
     if not sizes:
         raise UsageError(
             f"a batch of type {type(batch).__name__} holds no tensor with a first dimension, so its samples can't be "
-            "counted: say how with count="
+            "counted: make its arrays tensors, or say count= (and split=, where it is cut by micro_batch_size=)"
         )
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{place} has {size}" for place, size in list(sizes.items())[:4])
@@ -48,33 +48,33 @@ def cut(batch: Any, size: int) -> list[Any]:
     """
     samples = sample_count(batch)
     starts = range(0, max(samples, 1), size)
-    return [_rebuilt(batch, _piece(start, size, samples)) for start in starts]
+    return [rebuilt(batch, _piece(start, size, samples)) for start in starts]
 
 
 def _piece(start: int, size: int, samples: int) -> Callable[[Any], Any]:
     def piece(leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
             return leaf.narrow(0, start, min(size, samples - start)) if leaf.dim() else leaf
-        return leaf[start : start + size]
+        return leaf[start : start + size] if len(leaf) == samples else leaf
 
     return piece
 
 
-def _rebuilt(batch: Any, piece: Callable[[Any], Any]) -> Any:
+def rebuilt(batch: Any, piece: Callable[[Any], Any]) -> Any:
     """The same tree, of pieces. A list of what holds no tensor (texts, ids) is cut where it is as long as the batch."""
     if isinstance(batch, Tensor):
         return piece(batch)
     if isinstance(batch, Mapping):
-        items = {key: _rebuilt(value, piece) for key, value in batch.items()}
+        items = {key: rebuilt(value, piece) for key, value in batch.items()}
         return items if type(batch) is dict else _like(batch, items)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_rebuilt(value, piece) for value in batch))
+        return type(batch)(*(rebuilt(value, piece) for value in batch))
     if isinstance(batch, (tuple, list)):
         if batch and not any(True for _ in tensors_of(batch)) and not isinstance(batch[0], (tuple, list, Mapping)):
             return piece(batch)
-        return type(batch)(_rebuilt(value, piece) for value in batch)
+        return type(batch)(rebuilt(value, piece) for value in batch)
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        fields = {field.name: _rebuilt(getattr(batch, field.name), piece) for field in dataclasses.fields(batch)}
+        fields = {field.name: rebuilt(getattr(batch, field.name), piece) for field in dataclasses.fields(batch)}
         return dataclasses.replace(batch, **fields)
     return batch
 

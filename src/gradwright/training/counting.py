@@ -11,11 +11,11 @@ all n_ri are equal (the mean of means; transformers#34191, accelerate#2831, ligh
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
@@ -56,6 +56,10 @@ class Counting:
     def known_before(self) -> bool:
         return self.normalize != "items" or self.count is not None or self.losses is not None
 
+    @property
+    def by_steps(self) -> bool:
+        return self.normalize == "steps"
+
     def of_batch(self, batch: Any) -> Counts | None:
         if self.normalize == "steps":
             return {EVERY_LOSS: 1.0}
@@ -76,13 +80,14 @@ def _called(name: str) -> str:
 
 def as_number(items: Items, what: str) -> float:
     """A count as a number; one that lives on an accelerator is waited for. Raises: UsageError."""
+    number: Any = items
     if isinstance(items, Tensor):
         if items.numel() != 1:
             raise UsageError(f"{what} has shape {list(items.shape)}: a count is one number (write .sum())")
-        items = items.item()
-    if isinstance(items, bool) or not isinstance(items, (int, float)) or not 0 <= items < float("inf"):
-        raise UsageError(f"{what} is {items!r}: a count is a number of items, 0 or more")
-    return float(items)
+        number = items.item()
+    if isinstance(number, bool) or not isinstance(number, numbers.Real) or not 0 <= float(number) < float("inf"):
+        raise UsageError(f"{what} is {number!r}: a count is a number of items, 0 or more")
+    return float(number)
 
 
 def count_of(counts: Counts, name: str, what: str) -> float:
@@ -110,4 +115,4 @@ def summed(counts: list[Counts]) -> Counts:
 
 def scaled(loss: Tensor, factor: float) -> Tensor:
     """``loss * factor``; itself where that is 1, so that a window of one micro-batch is the plain step to the bit."""
-    return loss if factor == 1.0 else loss * torch.tensor(factor, dtype=loss.dtype, device=loss.device)
+    return loss if factor == 1.0 else loss * factor

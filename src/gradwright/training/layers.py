@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -21,33 +22,35 @@ def batch_norms(model: nn.Module) -> list[str]:
 
 def dropouts(model: nn.Module) -> list[str]:
     """Names of layers that draw masks."""
-    return [
-        name
-        for name, module in model.named_modules()
-        if module.training
-        and (
-            (isinstance(module, _DROPOUTS) and module.p > 0) or (isinstance(module, nn.RNNBase) and module.dropout > 0)
-        )
-    ]
+    return [name for name, module in model.named_modules() if module.training and _draws(module)]
+
+
+def _draws(module: nn.Module) -> bool:
+    if isinstance(module, _DROPOUTS):
+        return module.p > 0
+    if isinstance(module, nn.RNNBase):  # between its layers
+        return module.dropout > 0 and module.num_layers > 1
+    return isinstance(module, nn.MultiheadAttention) and module.dropout > 0
 
 
 def warn_of_coupled_layers(model: nn.Module) -> None:
     norms, drawn = batch_norms(model), dropouts(model)
     if norms:
         warnings.warn(
-            f"batch normalisation ({_named(norms)}) takes its statistics over each micro-batch by itself, so the sum "
+            f"batch normalisation ({named(norms)}) takes its statistics over each micro-batch by itself, so the sum "
             "is not the full batch's gradient (6e-3 off in a small net). GroupNorm and LayerNorm do not couple "
             "samples; .eval() holds the statistics fixed",
             stacklevel=4,
         )
     if drawn:
         warnings.warn(
-            f"dropout ({_named(drawn)}) draws other masks for micro-batches than for the full batch, so their "
+            f"dropout ({named(drawn)}) draws other masks for micro-batches than for the full batch, so their "
             "gradients agree on average only",
             stacklevel=4,
         )
 
 
-def _named(names: list[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """The first of them, for a message."""
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return f"{', '.join(name or 'the model' for name in names[:2])}{more}"

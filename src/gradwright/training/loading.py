@@ -60,9 +60,9 @@ def agree(ranks: Ranks, fetching: Callable[[], Fetched]) -> Fetched | None:
         return None
     if len({row[2] for row in told}) > 1:
         raise AccumulationError(
-            f"rank {ranks.rank}, window {ranks.window}: the ranks count different losses "
-            f"({', '.join(f'rank {rank}: {int(row[2])}' for rank, row in enumerate(told))} of them): count= has to "
-            "name the same losses on every rank"
+            f"rank {ranks.name}, window {ranks.window}: the ranks count different losses "
+            f"({', '.join(f'rank {name}: {int(row[2])}' for name, row in zip(ranks.names, told, strict=True))} of "
+            "them): count= has to name the same losses on every rank"
         )
     fetched.all_steps, fetched.most_steps = int(sum(row[1] for row in told)), int(max(row[1] for row in told))
     if known:
@@ -71,16 +71,16 @@ def agree(ranks: Ranks, fetching: Callable[[], Fetched]) -> Fetched | None:
 
 
 def _refuse_uneven(ranks: Ranks, states: list[float]) -> None:
-    where = f"rank {ranks.rank}, window {ranks.window}"
+    where = f"rank {ranks.name}, window {ranks.window}"
     failed = [rank for rank, state in enumerate(states) if state == _FAILED]
     if failed:
         raise AccumulationError(
-            f"{where}: the loader of rank {failed[0]} raised an exception (it is in that rank's log), so no rank makes "
-            "this update"
+            f"{where}: the loader of rank {ranks.names[failed[0]]} raised an exception (it is in that rank's log), so "
+            "no rank makes this update"
         )
     ended = [rank for rank, state in enumerate(states) if state == _NONE]
     if ended and len(ended) < len(states):
-        names = ", ".join(str(rank) for rank in ended)
+        names = ", ".join(str(ranks.names[rank]) for rank in ended)
         raise AccumulationError(
             f"{where}: the loader of rank {names} has ended and others have batches left, so no update can be made of "
             "them together. Give every rank as many batches (DistributedSampler, drop_last=True)"

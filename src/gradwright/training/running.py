@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,23 +14,44 @@ from gradwright.training.counting import Counts, count_of
 from gradwright.training.engines.engine import Engine
 from gradwright.training.gradients import Buffers, Store
 from gradwright.training.ranks import Ranks
+from gradwright.training.untouched import Untouched
 from gradwright.training.window import Window
 
 
 class Running:
     """Its entries: one for each ``backward``, its losses as they were scaled."""
 
-    def __init__(self, window: Window[Any]) -> None:
-        self.window = window
+    def __init__(self, window: Window[Any], *, at_end: bool = False) -> None:
+        """``at_end``: no backward can divide, the engine makes them itself."""
+        self.window, self._at_end = window, at_end
         self.entries: list[tuple[int, dict[str, Tensor]]] = []
         self.step = 0
+        self.untouched = Untouched()
+        self.stepped_elsewhere = False  # the optimizer, by the user's own hand
+        self.coupled = False  # one loss of the whole window, of which each backward gets its cotangents
+        self.meeting = False
+        self.shared = False  # this micro-batch's gradients are made those of all ranks, by the engine
         self._ended = 0
         self._counts: dict[str, list[float]] = {}
 
     # one micro-batch
 
-    def begin(self, step: int) -> None:
-        self.step = step
+    def begin(self, step: int, *, meeting: bool) -> None:
+        """``meeting``: its backward waits for the other ranks."""
+        self.step, self.meeting = step, meeting
+
+    def meet(self, ranks: Ranks) -> None:
+        """Before the first backward of a micro-batch that waits for the other ranks. Raises: as ``Ranks.meet``."""
+        if self.meeting:
+            self.meeting = False
+            ranks.meet(self.window.steps - self.step, f"going to the backward of micro-batch {self.step}")
+
+    def refuse_other(self, window: Window[Any], where: str) -> None:
+        if window is not self.window:
+            raise AccumulationError(
+                f"{where}: a micro-batch of one window while another window of this accumulator is under way: its "
+                "gradients would be lost. Run one window after the other, or give each an accumulator of its own"
+            )
 
     def end(self, step: int) -> None:
         self._ended = step + 1
@@ -51,8 +72,8 @@ class Running:
 
     @property
     def divided(self) -> bool:
-        """Whether each backward could divide; else it is done at the end."""
-        return self.window.totals is not None or self.window.all_steps == 1
+        """Whether each backward could divide, or had nothing to divide; else it is done at the end."""
+        return not self._at_end and (self.coupled or self.window.totals is not None or self.window.all_steps == 1)
 
     def counted(self, name: str, items: float) -> None:
         if not self.padded:
@@ -65,16 +86,22 @@ class Running:
     def nothing(self, loss: Tensor, engine: Engine) -> Tensor:
         """In place of the mean of no items, which is NaN: a zero that reaches the same leaves."""
         if engine.forwards_meet:
-            where = f"rank {engine.ranks.rank}, window {self.window.index}"
+            where = f"rank {engine.ranks.name}, window {self.window.index}"
             raise AccumulationError(
                 f"{where}: the mean of a micro-batch without items is NaN, "
                 "and a sharded model needs its backward. Make the loss with reduction='sum'"
             )
-        return _zero_at_leaves(loss)
+        return zero_at_leaves(loss)
 
-    def refuse_mixed(self, store: Store, losses: int) -> None:
+    def mixes(self, store: Store, losses: Mapping[str, Tensor]) -> bool:
         """Several losses whose counts are said at backward, in one buffer: they could not be divided any more."""
-        if self.divided or losses < 2 or (isinstance(store, Buffers) and store.apart):
+        if self.divided or (isinstance(store, Buffers) and store.apart):
+            return False
+        return max(len(losses), len(self._counts)) > 1
+
+    def refuse_mixed(self, store: Store, losses: Mapping[str, Tensor]) -> None:
+        """Raises: UsageError."""
+        if not self.mixes(store, losses):
             return
         raise UsageError(
             "several losses, each with a number of items that only backward says, would be added up before their "
@@ -85,12 +112,18 @@ class Running:
     # all of them
 
     def check_complete(self, where: str) -> None:
+        if self.stepped_elsewhere:
+            raise AccumulationError(
+                f"{where}: the optimizer was stepped behind the loop of this window, before acc.step(), which would "
+                "make a second step of the same gradient. Leave optimizer.step() out"
+            )
         seen = {step for step, _ in self.entries}
         missing = [step for step in range(len(self.window)) if step not in seen]
         if self._ended < self.window.steps:
+            do = "Call acc.step() behind its loop" if self.window.entered else "Do not leave its loop early"
             raise AccumulationError(
                 f"{where}: {self._ended} of {self.window.steps} micro-batches were run through: the window was divided "
-                "by all of them. Do not leave its loop early"
+                f"by all of them. {do}"
             )
         if missing:
             raise AccumulationError(
@@ -111,7 +144,7 @@ class Running:
     def losses(self) -> dict[str, Tensor]:
         names = sorted({name for _, losses in self.entries for name in losses})
         return {
-            name: torch.stack([losses[name].reshape(()).double() for _, losses in self.entries if name in losses]).sum()
+            name: torch.stack([losses[name].reshape(()) for _, losses in self.entries if name in losses]).double().sum()
             for name in names
         }
 
@@ -125,11 +158,14 @@ class Running:
         ]
         if not found:
             return "the loss of every micro-batch is finite, so it begins in a backward"
-        named = [f"micro-batch {step}" + (f" of rank {rank}" if ranks.count > 1 else "") for rank, step in found[:4]]
+        several = ranks.count > 1
+        named = [
+            f"micro-batch {step}" + (f" of rank {ranks.names[rank]}" if several else "") for rank, step in found[:4]
+        ]
         return f"the loss of {', '.join(named)} is NaN or infinite"
 
 
-def _zero_at_leaves(loss: Tensor) -> Tensor:
+def zero_at_leaves(loss: Tensor) -> Tensor:
     from gradwright.ground.graphs import graph_of
 
     leaves = [node.variable for node in graph_of([loss]) if hasattr(node, "variable")]

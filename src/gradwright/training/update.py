@@ -7,8 +7,8 @@ too fast (research/losses_and_accumulation.md, "Rules of the road").
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
-from gradwright.training.engines.engine import whole
+from gradwright.training.engines.engine import clip
 
 OnNonfinite: TypeAlias = Literal["error", "skip", "ignore"]
 
@@ -27,6 +27,7 @@ class Update:
 
     ``losses``: each loss over all micro-batches and ranks, a number without a graph. ``items``: what it was divided by.
     ``gradient_norm``: before it was clipped; None where nothing looked at it. ``why_not``: empty where a step was made.
+    ``weights``: of each loss; ``losses`` are without them.
     """
 
     window: int
@@ -34,6 +35,7 @@ class Update:
     items: dict[str, float]
     gradient_norm: Tensor | None = None
     why_not: str = ""
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def stepped(self) -> bool:
@@ -41,8 +43,8 @@ class Update:
 
     @property
     def loss(self) -> float:
-        """Its losses, summed up."""
-        return float(sum(float(loss) for loss in self.losses.values()))
+        """Its losses, each by its weight, summed up."""
+        return float(sum(self.weights.get(name, 1.0) * float(loss) for name, loss in self.losses.items()))
 
 
 class Smoothing(Protocol):
@@ -63,6 +65,7 @@ class Stepping:
     scheduler: Any = None
     smoothing: Smoothing | None = None
     on_nonfinite: OnNonfinite = "error"
+    at_work: bool = field(default=False, init=False)  # it is what steps the optimizer
 
     def __post_init__(self) -> None:
         if self.on_nonfinite not in ("error", "skip", "ignore"):
@@ -75,6 +78,11 @@ class Stepping:
             self.scaler = None
         if self.scaler is not None and self.wants_closure:
             raise UsageError(f"a gradient scaler can't step {type(self.optimizer).__name__}, which needs a closure")
+        if self.smoothing is not None and self.wants_closure:
+            raise UsageError(
+                f"{type(self.optimizer).__name__} evaluates the gradient several times for a step, so a mean over "
+                "updates would take some of them twice: leave smoothing= out"
+            )
 
     def scaled(self, loss: Tensor) -> Tensor:
         return loss if self.scaler is None else self.scaler.scale(loss)
@@ -97,26 +105,48 @@ class Stepping:
             )
 
     def prepare(
-        self, parameters: Sequence[Tensor], *, summed: Callable[[], None], stepping: Callable[[], None]
+        self,
+        parameters: Sequence[Tensor],
+        norm_of: Callable[[Sequence[Tensor]], Tensor],
+        *,
+        summed: Callable[[], None],
+        stepping: Callable[[], None],
     ) -> tuple[Tensor | None, bool]:
         """All up to the step itself: the norm of the gradient, and whether it is finite (or its scaler's business)."""
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
+            self._unscale_others(parameters)
         looks = self.on_nonfinite != "ignore" and self.scaler is None
-        norm = _norm(parameters) if looks or self.smoothing is not None else None
+        norm = norm_of(parameters) if looks or self.smoothing is not None else None
         finite = norm is None or bool(torch.isfinite(norm))
         if finite:
             summed()
         if finite and self.smoothing is not None:
             self.smoothing.smooth(parameters)
         if self.max_norm is not None and (finite or not looks):
-            norm = whole(torch.nn.utils.clip_grad_norm_(parameters, self.max_norm))
+            norm = norm_of(parameters) if norm is None or self.smoothing is not None else norm
+            clip(parameters, self.max_norm, norm)
         if finite:
             stepping()
         return norm, finite or not looks
 
+    @torch.no_grad()
+    def _unscale_others(self, parameters: Sequence[Tensor]) -> None:
+        """What the optimizer does not step has its part in the norm, and the scaler leaves it alone."""
+        stepped = {id(one) for group in self.optimizer.param_groups for one in group["params"]}
+        others = [one.grad for one in parameters if id(one) not in stepped and one.grad is not None]
+        if others:
+            torch._foreach_mul_(others, self.unscaling)
+
     def step(self, closure: Callable[[], Any] | None = None) -> str:
         """The optimizer, then the schedule; why no step was made, or nothing."""
+        self.at_work = True
+        try:
+            return self._step(closure)
+        finally:
+            self.at_work = False
+
+    def _step(self, closure: Callable[[], Any] | None) -> str:
         if self.scaler is None:
             self.optimizer.step(closure) if closure is not None else self.optimizer.step()
         else:
@@ -128,10 +158,3 @@ class Stepping:
         if self.scheduler is not None:
             self.scheduler.step()
         return ""
-
-
-def _norm(parameters: Sequence[Tensor]) -> Tensor:
-    """Of all gradients together (2-norm)."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm: Tensor = whole(torch.nn.utils.get_total_norm(gradients))
-    return norm

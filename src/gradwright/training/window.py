@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
@@ -28,12 +28,14 @@ class Window(Generic[B]):
         all_steps: int,
         most_steps: int,
         enter: Callable[[Window[B], int], AbstractContextManager[None]],
+        as_given: bool = False,
     ) -> None:
-        order = _empty_ones_first(counts)
+        order = list(range(len(counts))) if as_given else _empty_ones_first(counts)
         self.batches = [batches[at] for at in order]
         self.counts = [counts[at] for at in order]
         self.index, self.totals, self.all_steps = index, totals, all_steps
         self.padding = most_steps - len(self.batches)
+        self.entered = False  # its loop is being run through
         self._enter = enter
 
     def __len__(self) -> int:
@@ -45,10 +47,14 @@ class Window(Generic[B]):
         another rank has more of them."""
         return len(self.batches) + self.padding
 
-    def __iter__(self) -> Iterator[B]:
-        for step in range(self.steps):
-            with self._enter(self, step):
-                yield self.batches[min(step, len(self.batches) - 1)]
+    def __iter__(self) -> Generator[B, None, None]:
+        self.entered = True
+        try:
+            for step in range(self.steps):
+                with self._enter(self, step):
+                    yield self.batches[min(step, len(self.batches) - 1)]
+        finally:
+            self.entered = False
 
     def here(self) -> Counts:
         """What the micro-batches of this rank count."""

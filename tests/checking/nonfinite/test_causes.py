@@ -157,6 +157,34 @@ def count_of_nothing():
     loss.backward()
 
 
+def advantages_that_are_all_the_same():
+    returns, x = torch.ones(4), torch.randn(4, requires_grad=True)
+    scaled = (returns - returns.mean()) / returns.std()  # here: (returns - returns.mean()) / returns.std()
+    (x * scaled).sum().backward()
+
+
+def features_that_do_not_vary():
+    x = torch.ones(4, 3, requires_grad=True)
+    spread = x.std(dim=0)
+    (x - 1).div(spread).sum().backward()  # here: (x - 1).div(spread)
+
+
+def range_of_nothing():
+    x, w = torch.ones(4), torch.randn(4, requires_grad=True)
+    (w * (x - x.min()) / (x - 1).max()).sum().backward()  # here: w * (x - x.min()) / (x - 1).max()
+
+
+def features_in_logarithms():
+    net, counts = torch.nn.Linear(3, 1), torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]])
+    features = torch.log(counts)  # here: torch.log(counts)
+    net(features).square().mean().backward()
+
+
+def mask_in_logarithms():
+    scores, keep = torch.randn(2, 3, requires_grad=True), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    (scores + keep.log()).softmax(1).square().sum().backward()  # here: (scores + keep.log()).softmax(1)
+
+
 def mean_of_nothing():
     x = torch.randn(4, requires_grad=True)
     x[x > 100].mean().backward()  # here: x[x > 100].mean()
@@ -336,6 +364,11 @@ PLANTED: list[tuple[Callable, str, str]] = [
     (target_too_long, "boundary", "forward"),
     (count_of_nothing, "zero-count", "forward"),
     (mean_of_nothing, "zero-count", "forward"),
+    (features_in_logarithms, "boundary", "forward"),
+    (mask_in_logarithms, "masked-row", "forward"),
+    (advantages_that_are_all_the_same, "zero-spread", "forward"),
+    (features_that_do_not_vary, "zero-spread", "forward"),
+    (range_of_nothing, "division-by-zero", "forward"),
     (everything_ignored, "zero-count", "forward"),
     (quotient_of_zero, "division-by-zero", "forward"),
     (normalized_zero, "normalize-at-zero", "forward"),

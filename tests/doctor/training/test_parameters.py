@@ -51,6 +51,25 @@ TOLD = {
     "a learnable scale of the loss": ("GW623", "warning", COLUMN[:-1] + "  # here\n" + """
         scale = nn.Parameter(torch.ones(1))
         """ + loop("loss = (F.mse_loss(model(x)[:, 0], y) / scale.exp() + scale).sum()")),
+    "layers trained in turn": ("GW623", "info", """
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+        for turn in (0, 2):
+            optimizer = torch.optim.SGD([*model[turn].parameters(), *model[4].parameters()], lr=0.01)  # here
+            for step in range(6):
+                loss = F.mse_loss(model(x)[:, 0], y)
+                model.zero_grad()
+                loss.backward()
+                optimizer.step()
+        """),
+    "a layer forgotten by the second optimizer": ("GW623", "warning", COLUMN + FIT + """
+        model.add_module("more", nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
+        kept = [*model[0].parameters(), *model[2].parameters(), *model.more[2].parameters()]
+        optimizer = torch.optim.SGD(kept, lr=0.01)  # here
+        """ + FIT),
+    "an encoder that was trained before": ("GW623", "info", COLUMN + FIT + """
+        decoder = nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(decoder.parameters(), lr=0.01)  # here
+        """ + loop("loss = F.mse_loss(decoder(model(x))[:, 0], y)")),
     "a backbone that was left out": ("GW623", "info", """
         model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 1))
         optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)  # here
@@ -123,6 +142,22 @@ TOLD = {
 }  # fmt: skip
 
 QUIET = {
+    "copies that learn for a while": COLUMN + """
+        for step in range(6):
+            optimizer.zero_grad()
+            for task in range(3):
+                learner = copy.deepcopy(model)
+                inner = torch.optim.SGD(learner.parameters(), lr=0.01)
+                for _ in range(3):
+                    inner.zero_grad()
+                    F.mse_loss(learner(x)[:, 0], y + task).backward()
+                    inner.step()
+                learner.zero_grad()
+                F.mse_loss(learner(x)[:, 0], y + task).backward()
+                for p, q in zip(model.parameters(), learner.parameters()):
+                    p.grad = q.grad if p.grad is None else p.grad + q.grad
+            optimizer.step()
+        """,
     "a frozen backbone": """
         model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 1))
         model[0].requires_grad_(False)

@@ -110,10 +110,14 @@ def _of_quotient(name: str, values: list[Any], there: list[float | None], out: T
     if maker.startswith(("Norm", "LinalgVectorNorm", "Sqrt")):
         hints = ("torch.nn.functional.normalize(x, dim=...) divides by norm.clamp(min=eps), and has a gradient at 0",)
         return Cause("normalize-at-zero", f"{what} is a norm, and 0 there: {result}", hints)
+    if _is_spread(shown, maker) and above == 0:
+        hints = ("add a small number to the deviation (1e-8), or leave out what does not vary",)
+        return Cause("zero-spread", f"{what} is a deviation, and 0: all values are the same there, and {result}", hints)
     counts = isinstance(by, int) or (
         isinstance(by, Tensor) and (not by.is_floating_point() or maker.startswith("Sum") or _counts(shown))
     )
-    if counts or (isinstance(by, Tensor) and by.numel() == 1 and not by.requires_grad):
+    single = isinstance(by, Tensor) and by.numel() == 1 and not by.requires_grad
+    if counts or (single and not _is_of_values(shown)):
         nothing = "a count or a sum of nothing (all masked, an empty batch)"
         return Cause("zero-count", f"{what} is {nothing}: {result}", (_COUNT,))
     return Cause("division-by-zero", f"{what} is 0: {result}", (GUARD,))
@@ -204,6 +208,25 @@ def _divisor_text(text: str) -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
         return ast.unparse(node.args[-1])
     return ""
+
+
+def _is_spread(text: str, maker: str) -> bool:
+    return maker.startswith(("Std", "Var")) or _last_name(text) in ("std", "var", "sigma")
+
+
+def _is_of_values(text: str) -> bool:
+    """A single number that is no count: the largest value, a deviation."""
+    return _last_name(text) in ("max", "min", "amax", "amin", "std", "var", "sigma", "mean", "median", "norm")
+
+
+def _last_name(text: str) -> str:
+    """``std`` of ``x.std(dim=0)``, of ``torch.std(x)`` and of ``self.std``."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _counts(text: str) -> bool:

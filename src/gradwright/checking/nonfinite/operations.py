@@ -11,6 +11,10 @@ EXPONENTIALS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "softplus", "l
 LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "logit", "xlogy", "special_logit", "special_xlogy"})
 QUOTIENTS = frozenset({"div", "truediv", "true_divide", "divide", "rtruediv", "rdiv", "reciprocal", "rsqrt", "addcdiv"})
 PRODUCTS = frozenset({"mul", "multiply", "rmul", "matmul", "rmatmul", "mm", "bmm", "linear", "einsum", "addmm", "dot"})
+# They take features: nobody hands them an additive mask.
+OF_FEATURES = (PRODUCTS - {"mul", "multiply", "rmul"}) | {
+    "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "lstm", "gru", "rnn_tanh",
+}  # fmt: skip
 SUMS = frozenset({"add", "radd", "sub", "rsub", "subtract", "sum", "cumsum", "mean", "baddbmm"})
 POWERS = frozenset({"pow", "rpow", "float_power", "square"})
 SOFTMAXES = frozenset(

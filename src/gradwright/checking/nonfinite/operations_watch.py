@@ -33,6 +33,7 @@ from gradwright.checking.nonfinite.operations import (
     ENTRYWISE,
     LOGARITHMS,
     MAKERS,
+    OF_FEATURES,
     SETTERS,
     UNINITIALISED,
     base_name,
@@ -159,6 +160,8 @@ def _not_finite(
     if first is None:
         origin = _birth(watch, function, args, kwargs, out, label, None)
     elif any_nan(out) and not any(any_nan(one) for one in bad) and (before is None or before.begin.value != "nan"):
+        if first.begin.operation in LOGARITHMS and base_name(function) in OF_FEATURES:
+            first.meant = False
         if first.meant:
             origin = _birth(watch, function, args, kwargs, out, label, first)
         else:

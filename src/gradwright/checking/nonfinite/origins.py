@@ -24,6 +24,7 @@ Kind = Literal[
     "zero-count",
     "division-by-zero",
     "normalize-at-zero",
+    "zero-spread",
     "masked-row",
     "zero-times-inf",
     "inf-minus-inf",

@@ -8,7 +8,8 @@ stale when since the step before, no backward and not the step itself found the 
 was changed by anything but a backward (``p.grad.mul_(0.9)`` is somebody's momentum, not an omission). A step with a
 closure takes its gradients inside, so it is judged when it is over as well.
 
-An optimizer that is made anew at the same place (an inner loop, a fold) carries on its predecessor's record.
+An optimizer that is made anew at the same place (an inner loop, a fold) carries on its predecessor's record; what was
+remembered only where it holds the same parameters: a predecessor's model may live on, with gradients nobody clears.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ class OptimizerUse:
     added_to_stale: bool = False
     cleared: bool = False
     site: Subject | None = None
+
+    def keep_what_belongs_to(self, optimizer: Optimizer) -> None:
+        """See NOTE [stale gradients], its end."""
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if any(id(one.parameter()) not in held for one in self.remembered):
+            self.remembered, self.added_to_stale, self.cleared = [], False, False
 
 
 OnStep = Callable[[Optimizer, Subject], None]
@@ -164,7 +171,8 @@ class OptimizerWatch:
         gone = (use for use in self._all if use.optimizer() is None)
         use = next((use for use in gone if (use.subject.name, use.subject.location) == (name, at)), None)
         if use is not None:
-            use.optimizer, use.optimizers, use.remembered = weakref.ref(optimizer), use.optimizers + 1, []
+            use.optimizer, use.optimizers = weakref.ref(optimizer), use.optimizers + 1
+            use.keep_what_belongs_to(optimizer)
             self.uses[optimizer] = use
             return use
         subject = Subject(

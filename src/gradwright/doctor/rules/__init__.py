@@ -74,16 +74,23 @@ def _last_resorts_last(findings: list[Finding]) -> list[Finding]:
 def _causes_first(findings: list[Finding]) -> list[Finding]:
     causes = {rule.rule.code: rule.rule.causes for rule in all_rules()}
     present = {finding.code for finding in findings}
-    roots, consequences = [], []
+    roots: list[Finding] = []
+    consequences: list[Finding] = []
+    broken: set[str] = set()  # causes of errors, which are no mere warnings then
     for finding in findings:
         behind = [code for code in causes[finding.code] if code in present]
         if behind:
             note = f"this follows from {' and '.join(behind)}: mend that first"
             consequences.append(dataclasses.replace(finding, hints=(note, *finding.hints)))
+            broken |= set(behind) if finding.severity == "error" else set()
         else:
             roots.append(finding)
 
     def depth(code: str) -> int:
         return 1 + max((depth(behind) for behind in causes[code] if behind in present), default=0)
 
+    roots = [
+        dataclasses.replace(root, severity="error") if root.code in broken and root.severity == "warning" else root
+        for root in roots
+    ]
     return roots + sorted(consequences, key=lambda finding: depth(finding.code))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gradwright.errors import UsageError
@@ -19,7 +19,7 @@ def sink_for(target: Any) -> Sink:
     if isinstance(target, (logging.Logger, logging.LoggerAdapter)):
         return lambda passage: _log(target, passage)
     if not isinstance(target, type):
-        if callable(getattr(target, "add_scalar", None)):
+        if is_writer(target):
             return lambda passage: _write(target, passage)
         if callable(target):
             return target  # type: ignore[no-any-return]
@@ -27,6 +27,18 @@ def sink_for(target: Any) -> Sink:
         f"taps can't send what passes to {target!r}\n"
         "  do     give a logging.Logger, a SummaryWriter (anything with add_scalar), or a function of one Passage"
     )
+
+
+def is_writer(target: Any) -> bool:
+    """Is it a SummaryWriter, or like one?"""
+    return not isinstance(target, type) and callable(getattr(target, "add_scalar", None))
+
+
+def write_scalars(writer: Any, scalars: Mapping[str, float], step: int) -> None:
+    """Those that are finite: of no element there is no norm."""
+    for tag, value in scalars.items():
+        if math.isfinite(value):
+            writer.add_scalar(tag, value, step)
 
 
 def log_line(passage: Passage) -> str:
@@ -65,9 +77,7 @@ def _write(writer: Any, passage: Passage) -> None:
     scalars = {"norm": passage.norm, "min": passage.minimum, "mean": passage.mean, "max": passage.maximum,
                "share_of_zeros": passage.share_of_zeros, "share_of_nan": passage.share_of_nan,
                "share_of_inf": passage.share_of_inf}  # fmt: skip
-    for word, value in scalars.items():
-        if math.isfinite(value):  # of no element there is no norm
-            writer.add_scalar(f"{tag}/{word}", value, passage.number)
+    write_scalars(writer, {f"{tag}/{word}": value for word, value in scalars.items()}, passage.number)
     if passage.finite and callable(getattr(writer, "add_histogram_raw", None)):
         limits, counts = buckets(passage)
         writer.add_histogram_raw(

@@ -90,6 +90,9 @@ COMPOSED = {
     "return torch.exp(90 * step * out).add(1).log().mean()": "return F.softplus(90 * step * out).mean()",
     "e = torch.exp(90 * step * out)\np = e / e.sum(1, keepdim=True)\nreturn (p * y).mean()":
         "p = torch.softmax(90 * step * out, dim=1)",
+    "big = 60 * step * out\ne = torch.exp(big)\np = e / e.sum(dim=1, keepdim=True)\n"
+    "return -torch.log(p[torch.arange(8), labels]).mean()":
+        "return -torch.log_softmax(big, dim=1)[torch.arange(8), labels].mean()",
     "p = 1 / (1 + torch.exp(-90 * step * out))\nreturn (p - y).pow(2).mean()": "p = torch.sigmoid(90 * step * out)",
 }  # fmt: skip
 
@@ -114,6 +117,14 @@ QUOTIENTS = {
         'return F.cross_entropy(out, targets, reduction="sum") / (targets != -100).sum().clamp(min=1)',
     "weights = torch.rand(8) * (torch.arange(8) > 3 * step)\nreturn (weights[:, None] * out**2).sum() / weights.sum()":
         "return (weights[:, None] * out**2).sum() / torch.where(divisor == 0, 1, divisor)",
+    "weights = 2.0 * (torch.arange(8) > 3 * step)\nreturn (weights[:, None] * out**2).sum() / weights.sum()":
+        "return (weights[:, None] * out**2).sum() / torch.where(divisor == 0, 1, divisor)",
+    "n = 0\nfor weight in [2 * (1 - step)] * 3:\n    n += weight\nkept = torch.arange(8) > 3 * step\n"
+    "return out[kept].pow(2).sum() / n":
+        "return out[kept].pow(2).sum() / (n + (n == 0))",
+    "r = (torch.arange(8) > 8 * step).float() * (1 - step) + step\n"
+    "return (out[:, 0] * (r - r.mean()) / r.std()).mean()":
+        "return (out[:, 0] * (r - r.mean()) / torch.where(deviation == 0, 1, deviation)).mean()",
     ROW + "return (out / out.norm(dim=1, keepdim=True) * y).mean()":
         "return (out / torch.where(norm == 0, 1, norm) * y).mean()",
     ROW + "size = torch.linalg.vector_norm(out, dim=-1, keepdim=True)\nreturn (out.div(size) * y).mean()":
@@ -129,6 +140,10 @@ MASKS = {
         "return (F.softmax(scores.clamp(min=torch.finfo(scores.dtype).min), 1) * y).mean()",
     ROW + "mask = (out != 0).float()\nreturn (mask * torch.log(out.abs())).mean()":
         "return (mask * torch.log(operand.clamp_min(torch.finfo(operand.dtype).tiny))).mean()",
+    "scores = out.masked_fill(torch.arange(4) > 4 - step, -math.inf)\n"
+    "p = scores.softmax(1)\nq = scores.log_softmax(1)\n"
+    "return (p * q).sum(1).mean()":
+        "return (p * torch.where((p == 0) & torch.isinf(q), 0, q)).sum(1).mean()",
     "t = F.one_hot(labels, 4).float()\nreturn (t * (t.log() - F.log_softmax(out, 1))).mean()":
         "return torch.where(t == 0, 0, t * (t.log() - F.log_softmax(out, 1))).mean()",
 }  # fmt: skip

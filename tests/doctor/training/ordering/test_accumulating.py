@@ -16,6 +16,24 @@ TOLD = {
                     optimizer.step()
                     optimizer.zero_grad()
         """),
+    "sizes that are listed": (HEAD, "GW603", "loss.backward()", "none of them is divided by 3", """
+        for step in range(8):
+            optimizer.zero_grad()
+            for size in (8, 8, 8):
+                part = torch.randn(size, 6)
+                loss = F.mse_loss(model(part), part.sum(1, keepdim=True))
+                loss.backward()
+            optimizer.step()
+        """),
+    "undivided in a loop of loops": (HEAD, "GW603", "loss.backward()", "none of them is divided by 8", """
+        for half in (rows, rows[::-1]):
+            for epoch in range(2):
+                optimizer.zero_grad()
+                for part in half:
+                    loss = loss_of(part)
+                    loss.backward()
+                optimizer.step()
+        """),
     "undivided with a penalty": (HEAD, "GW603", "loss.backward()", "none of them is divided by 4", """
         for epoch in range(2):
             optimizer.zero_grad()

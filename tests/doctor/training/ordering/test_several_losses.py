@@ -36,6 +36,29 @@ CLEAN = {
             back(judge_(fake), 1.0)
             for_maker.step()
         """),
+    "two halves in a loop": (HEAD, """
+        maker, judge_ = net(3, 6), net()
+        for_judge = torch.optim.Adam(judge_.parameters())
+        for real, _ in rows:
+            fake = maker(torch.randn(8, 3))
+            for_judge.zero_grad()
+            for data, goal in ((real, 1.0), (fake.detach(), 0.0)):
+                score = judge_(data)
+                loss = F.binary_cross_entropy_with_logits(score, torch.full_like(score, goal))
+                loss.backward()
+            for_judge.step()
+        """),
+    "domains that are listed": (HEAD, """
+        domains = {"plain": torch.randn, "even": torch.rand}
+        def train():
+            for _ in rows:
+                optimizer.zero_grad()
+                for i, (name, make) in enumerate(domains.items()):
+                    part = make(8, 6)
+                    F.mse_loss(model(part), part.sum(1, keepdim=True)).backward()
+                optimizer.step()
+        train()
+        """),
     "several losses": (HEAD, """
         for part in rows:
             optimizer.zero_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,12 +66,14 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What is known at one look. ``idle``: nothing that the stepping optimizer holds has a gradient."""
+    """What is known at one look. ``idle``: nothing that the stepping optimizer holds has a gradient.
+    ``once``: what an optimizer held before, so that it is left out on purpose: layers that are trained in turn."""
 
     house: Household
     outside: Mapping[int, Reached]
     reached: Mapping[int, Reached]
     held: Collection[int]
+    once: Set[int]
     without_gradient: set[int]
     idle: bool
 
@@ -83,6 +85,7 @@ class Outsiders:
     loaded: Iterable[Module]
     _groups: list[_Group] = field(default_factory=list)
     _scans: int = 0
+    _once: dict[int, weakref.ref[Tensor]] = field(default_factory=dict)  # held by an optimizer, at a look
 
     def step(self) -> None:
         for group in self._groups:
@@ -100,6 +103,7 @@ class Outsiders:
         """Group what is reached and held by none of the optimizers, a few times in a run."""
         self._groups = [group for group in self._groups if not group.moves()]
         held = {id(parameter) for one in uses for parameter in parameters_of(one)}
+        self._once.update((id(one), weakref.ref(one)) for held_by in uses for one in parameters_of(held_by))
         outside = {key: one for key, one in reached.items() if key not in held and _trains(one.parameter())}
         known = {id(reference()) for group in self._groups for reference in group.parameters}
         named = any(type(one.parameter()) is Parameter for key, one in outside.items() if key not in known)
@@ -110,7 +114,8 @@ class Outsiders:
         held |= house.held()
         outside = {key: one for key, one in outside.items() if key not in held}
         idle = all(parameter.grad is None for parameter in parameters_of(optimizer))
-        scene = _Scene(house, outside, reached, held, without_gradient, idle)
+        once = {key for key, one in outside.items() if key in self._once and self._once[key]() is one.parameter()}
+        scene = _Scene(house, outside, reached, held, once, without_gradient, idle)
         self._groups = list(self._grouped(scene, uses[optimizer]))
 
     def _grouped(self, scene: _Scene, use: Use) -> Iterable[_Group]:
@@ -142,15 +147,20 @@ class Outsiders:
             return None if loaded or not any(owner.module.training for owner in part.values()) else "unregistered"
         if scene.idle or any(key not in owned for key in scene.without_gradient):
             return "replaced"
+        once = part.keys() <= scene.once
         inside = [key for key, owner in owned.items() if owner.root is root and key in scene.held]
         if inside:
             if loaded:
                 return "pretrained"
+            if once:
+                return "formerly"
             places = [scene.reached[key].place for key in inside if key in scene.reached]
             nearest = min(scene.reached[key].place for key in part)
             return "upstream" if places and nearest > max(places) else "beside"
         copies = (same_shapes(root, other) for other in scene.house.roots if other is not root)
-        return None if loaded or not root.training or any(copies) else "alone"
+        if loaded or not root.training or any(copies):
+            return None
+        return "formerly" if once else "alone"
 
     def facts(self) -> list[Fact]:
         return [

@@ -30,6 +30,7 @@ _WAYS: dict[str, _Ways] = {
     "division-by-zero": (compositions.stable_forms, edges.guarded_branch),
     "zero-count": (edges.guarded_branch, quotients.counted),
     "normalize-at-zero": (edges.guarded_branch, quotients.normalised),
+    "zero-spread": (edges.guarded_branch, quotients.normalised),
     "masked-row": (masks.masked_rows,),
     "zero-times-inf": (masks.zero_products,),
     "half-overflow": (halves.in_float32,),

@@ -108,6 +108,10 @@ def _logarithm(place: Place, node: ast.expr, operand: ast.expr) -> tuple[str, st
     opened = f"({place.code(inner)}){suffix}"
     log = f"{place.torch}.log({opened})"
     functional = place.functional
+    if made.name == "div" and (parts := _softmax_parts(place, made)) is not None:  # written out
+        x, along = parts
+        old = f"{place.torch}.log(({_softmax_text(place, x, along)}){suffix})"
+        return f"{place.torch}.log_softmax({x}, dim={along}){suffix}", old, "log_softmax"
     if made.name == "softmax" and isinstance(inner, ast.Call):
         rest = _rest(place, inner)
         return f"{place.torch}.log_softmax({', '.join([place.code(made.operand), *rest])}){suffix}", log, "log_softmax"
@@ -155,7 +159,22 @@ def _logsumexp(place: Place, total: Operation, node: ast.expr) -> tuple[str, str
 
 
 def _softmax(place: Place, quotient: Operation) -> tuple[str, str, str] | None:
-    """``e / e.sum(dim, keepdim=True)`` of an exponential ``e``."""
+    parts = _softmax_parts(place, quotient)
+    if parts is None:
+        return None
+    x, along = parts
+    return f"{place.torch}.softmax({x}, dim={along})", _softmax_text(place, x, along), "softmax"
+
+
+def _softmax_text(place: Place, x: str, along: str) -> str:
+    e = f"{place.torch}.exp({x})"
+    return f"{e} / {e}.sum(dim={along}, keepdim=True)"
+
+
+def _softmax_parts(place: Place, quotient: Operation) -> tuple[str, str] | None:
+    """``x`` and ``dim`` of ``e / e.sum(dim, keepdim=True)`` of an exponential ``e`` of ``x``."""
+    if len(quotient.operands) != 2:
+        return None
     above, below = quotient.operands
     exponential, total_node = _seen(place, above), _seen(place, below)
     made, total = place.operation(exponential), place.operation(total_node)
@@ -169,11 +188,7 @@ def _softmax(place: Place, quotient: Operation) -> tuple[str, str, str] | None:
     kept = kept or (len(total.operands) > 2 and getattr(total.operands[2], "value", None) is True)
     if not same or dim is None or not kept:
         return None
-    x, along = place.code(made.operand), place.code(dim)
-    e = f"{place.torch}.exp({x})"
-    return (
-        f"{place.torch}.softmax({x}, dim={along})", f"{e} / {e}.sum(dim={along}, keepdim=True)", "softmax",
-    )  # fmt: skip
+    return place.code(made.operand), place.code(dim)
 
 
 def _sigmoid(place: Place, quotient: Operation) -> tuple[str, str, str] | None:

@@ -74,3 +74,8 @@ def zero_products(place: Place) -> Iterator[Change]:
     product = place.with_parts(node, [(zero, text)])
     new = f"{torch}.where({text} == 0, 0, {product})"
     yield Change(node, new, "where the factor is 0 so is the product", before, bound=bound)
+    if dotted_names(infinite) and bound is None:
+        factor = place.code(infinite)
+        guard = f"{torch}.where(({text} == 0) & {torch}.isinf({factor}), 0, {factor})"
+        new = place.with_parts(node, [(infinite, guard)])
+        yield Change(node, new, "what a factor of 0 leaves out is taken as 0 where it is infinite")

@@ -1,4 +1,8 @@
-"""Divisions by a count of nothing and by a norm of 0; means of nothing."""
+"""Divisions by a count of nothing, by a norm or a spread of 0; means of nothing.
+
+NOTE [whole numbers]: `clamp(min=1)` changes what lies between 0 and 1, a sum of weights for one. It stands where the
+text says that entries are counted; everywhere else 0 alone is replaced.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Iterator
 from gradwright.doctor.rewrite.finite.place import Change, Place
 
 _COUNTS = ("len", "int", "item", "numel", "size", "count_nonzero")
+_CASTS = ("to", "double", "type_as", "long", "int")  # of what is whole already
+_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le", "bool", "isnan", "isfinite", "logical_and", "logical_not")
 
 
 def counted(place: Place) -> Iterator[Change]:
@@ -26,10 +32,11 @@ def normalised(place: Place) -> Iterator[Change]:
     if divisor is None:
         return
     above, below = divisor
-    text, bound = place.twice(below, "norm")
-    yield _with_divisor(
-        place, above, below, f"{place.torch}.where({text} == 0, 1, {text})", "what has the norm 0 stays 0", text, bound
-    )
+    name, what = "norm", "what has the norm 0 stays 0"
+    if place.fact.cause == "zero-spread":
+        name, what = "deviation", "what does not vary is 0"
+    text, bound = place.twice(below, name)
+    yield _with_divisor(place, above, below, f"{place.torch}.where({text} == 0, 1, {text})", what, text, bound)
     whole = _as_normalize(place, above, below)
     if whole is not None:
         yield Change(place.expression, whole, "normalize divides by 1e-12 at least")
@@ -41,9 +48,13 @@ def _by_at_least_one(place: Place) -> Iterator[Change]:
         return
     above, below = divisor
     what = "a count of nothing divides by 1"
-    tensor, number = f"{place.splice.closed(below)}.clamp(min=1)", f"max({place.code(below)}, 1)"
-    for new in [number, tensor] if _is_number(place, below) else [tensor, number]:
-        yield _with_divisor(place, above, below, new, what, place.code(below), None)
+    code, is_whole = place.code(below), counts_entries(place, below)
+    tensor, number = f"{place.splice.closed(below)}.clamp(min=1)", f"max({code}, 1)"
+    if _is_number(place, below):
+        yield _with_divisor(place, above, below, number if is_whole else f"({code} + ({code} == 0))", what, code, None)
+    if is_whole:
+        for new in (tensor, number):
+            yield _with_divisor(place, above, below, new, what, code, None)
     text, bound = place.twice(below, "divisor")
     yield _with_divisor(place, above, below, f"{place.torch}.where({text} == 0, 1, {text})", what, text, bound)
 
@@ -87,6 +98,44 @@ def _is_number(place: Place, node: ast.expr) -> bool:
         and any(isinstance(target, ast.Name) and target.id == node.id for target in one.targets)
     ]  # fmt: skip
     return bool(starts)
+
+
+def counts_entries(place: Place, node: ast.expr) -> bool:
+    """Whether the text says that it is a whole number: ``len(x)``, ``kept.sum()`` where ``kept`` is a comparison."""
+    value = place.value_of(node)
+    if isinstance(value, ast.Constant):
+        return type(value.value) is int
+    if isinstance(value, ast.Subscript):  # x.shape[0]
+        return isinstance(value.value, ast.Attribute) and value.value.attr == "shape"
+    operation = place.operation(value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return value.func.id in ("len", "int")
+    if operation is None:
+        return False
+    if operation.name in ("sum", "item", *_CASTS):
+        inner = operation.operand
+        return _is_choice(place, inner) if operation.name == "sum" else counts_entries(place, inner)
+    return operation.name in ("numel", "size", "count_nonzero")
+
+
+def _is_choice(place: Place, node: ast.expr) -> bool:
+    """Whether the entries are 0 and 1, by the text."""
+    value = place.value_of(node)
+    if isinstance(value, ast.Compare):
+        return True
+    if isinstance(value, ast.Subscript):
+        return _is_choice(place, value.value)
+    if isinstance(value, ast.UnaryOp):
+        return isinstance(value.op, ast.Invert) and _is_choice(place, value.operand)
+    if isinstance(value, ast.BinOp):
+        both = isinstance(value.op, ast.BitAnd | ast.BitOr | ast.Mult)
+        return both and _is_choice(place, value.left) and _is_choice(place, value.right)
+    operation = place.operation(value)
+    if operation is None:
+        return False
+    if operation.name in ("float", "unsqueeze", "detach", *_CASTS):
+        return _is_choice(place, operation.operand)
+    return operation.name in _COMPARISONS
 
 
 def _as_normalize(place: Place, above: ast.expr, below: ast.expr) -> str | None:

@@ -8,7 +8,8 @@ Why it matters
     probability that was rounded to 0 is infinite: the training goes well until the first sample that is that certain.
 
 When it is fine
-    Where the loss is a small part of the step, and the predictions stay small.
+    Where the loss is a small part of the step, and the predictions stay small. Where NaN began in it in the run itself,
+    GW511 tells that, and this is information.
 
 The fix
     One call of the library's loss: one or two passes over memory, sums in float64, finite at all finite predictions.
@@ -20,10 +21,10 @@ References
 from collections.abc import Iterator
 
 from gradwright.doctor.rules.rule import Facts, Rule
-from gradwright.doctor.session.facts import KnownLoss
+from gradwright.doctor.session.facts import KnownLoss, NonfiniteBegins
 from gradwright.doctor.session.model import Finding, Subject
 
-RULE = Rule("GW510", "loss-written-out", "warning", needs=(KnownLoss,), rewrite="call_known_loss")
+RULE = Rule("GW510", "loss-written-out", "warning", needs=(KnownLoss, NonfiniteBegins), rewrite="call_known_loss")
 SLOWER = 1.5
 LEAST_SECONDS = 2e-4  # a loss of a few microseconds is nobody's trouble
 
@@ -47,4 +48,12 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             + f" (tried on {known.tried_on}).",
             hints=[f"call the library's: losses.{known.call}"],
             evidence=[known.id],
+            severity="info" if _is_told(known, facts) else None,
         )
+
+
+def _is_told(known: KnownLoss, facts: Facts) -> bool:
+    """NaN or inf began in it in the run itself: GW511 tells that, and this is another way to mend it."""
+    place = known.location
+    begins = (begin.location for begin in facts.all(NonfiniteBegins) if begin.location is not None)
+    return any(at.path == place.path and place.line <= at.line <= place.end_line for at in begins)

@@ -7,9 +7,9 @@
 
     Told apart are: a branch of `torch.where` that is not taken (the gradient that arrives there is exactly 0, and 0 *
     inf is NaN); the edge of what an operation is defined on (square root, logarithm, power, acos, a norm at 0); an
-    exponential that overflows; half precision that ends at 65504; a division by a count of 0, by a norm of 0, by 0; a
-    softmax of a row that is all masked; 0 * inf, inf - inf, inf / inf; values that had exploded before; data or
-    parameters that held NaN from the start; an optimizer's own update.
+    exponential that overflows; half precision that ends at 65504; a division by a count of 0, by a norm or a
+    deviation of 0, by 0; a softmax of a row that is all masked; 0 * inf, inf - inf, inf / inf; values that had exploded
+    before; data or parameters that held NaN from the start; an optimizer's own update.
 
 Why it matters
     What fails first is seldom where it is noticed. `set_detect_anomaly` looks at the backward only, and only for NaN:
@@ -66,6 +66,7 @@ _CAUSES = {
     "zero-count": "a division by a count of 0",
     "division-by-zero": "a division by 0",
     "normalize-at-zero": "a division by a norm of 0",
+    "zero-spread": "a division by a deviation of 0",
     "masked-row": "a whole row is masked",
     "zero-times-inf": "0 times inf",
     "inf-minus-inf": "inf minus inf",

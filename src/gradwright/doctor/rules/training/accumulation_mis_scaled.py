@@ -11,10 +11,11 @@ Why it matters
     unequal numbers favours the elements of the small ones.
 
 When it is fine
-    Losses of different places (several objectives, both halves of a discriminator's) are no micro-batches, sums need
-    no divisor, and gradients that are divided by hand before the step are not judged. Backwards that share a graph (the
-    steps of a sequence), reach different parameters (several heads) or are another number at each step (episodes) are
-    left alone. If a sum over tasks is meant, say so with `# gradwright: ignore[GW603]`.
+    Losses of different places (several objectives, both halves of a discriminator's) are no micro-batches, and neither
+    are rounds that the text lists one by one (`for data, label in ((real, 1), (fake, 0))`). Sums need no divisor, and
+    gradients that are divided by hand before the step are not judged. Backwards that share a graph (the steps of a
+    sequence), reach different parameters (several heads) or are another number at each step (episodes) are left alone.
+    If a sum over tasks is meant, say so with `# gradwright: ignore[GW603]`.
 
 The fix
     `(loss / k).backward()` with k the number of micro-batches of this very step; for means over unequal numbers, sum

@@ -12,6 +12,7 @@ When it is fine
     eval mode, loaded ones, copies of a module that is trained (a target network), and modules beside an optimized
     input.
     A trained head on a backbone that was left out is told as information: `requires_grad_(False)` saves its gradients.
+    Layers that an optimizer held before (trained in turn) are told as information, too.
 
 The fix
     Give the optimizer all that is to be trained; `nn.ModuleList` and `nn.ParameterList` where layers are kept in lists;
@@ -36,6 +37,7 @@ _SEVERITY: dict[str, Severity] = {
     "alone": "warning",
     "upstream": "info",
     "pretrained": "info",
+    "formerly": "info",
 }
 
 
@@ -68,6 +70,8 @@ def _how(outside: OutsideParameters) -> str:
         return "All that the optimizer holds lies nearer to the loss. "
     if outside.standing == "pretrained":
         return "The module's state was loaded, and the optimizer holds others of its parameters. "
+    if outside.standing == "formerly":
+        return "An optimizer held them before: this one trains others in their turn. "
     return ""
 
 
@@ -78,7 +82,7 @@ def _hints(outside: OutsideParameters) -> list[str]:
         return [f"self.{outside.holder} = nn.ModuleList(...) (or ParameterList, ModuleDict)"]
     if outside.standing == "replaced":
         return ["make the optimizer after the model has its last form"]
-    if outside.standing in ("upstream", "pretrained"):
+    if outside.standing in ("upstream", "pretrained", "formerly"):
         return ["if they are meant to stay: requires_grad_(False) saves their gradients", "if not: add them"]
     if outside.standing == "beside":
         return ["give the optimizer the whole model's parameters()", "if they are meant to stay: requires_grad_(False)"]

@@ -8,7 +8,7 @@ from typing import Literal
 from gradwright.doctor.session.facts.fact import Fact
 from gradwright.doctor.session.place import Location
 
-Standing = Literal["unregistered", "replaced", "beside", "upstream", "pretrained", "alone"]
+Standing = Literal["unregistered", "replaced", "beside", "upstream", "pretrained", "formerly", "alone"]
 Absence = Literal["all", "cut", "unused"]
 
 
@@ -18,8 +18,8 @@ class OutsideParameters(Fact):
 
     ``standing``: in what their module does not look into (``holder`` names it: a list, a dict, a plain tensor); in the
     place of others, which the optimizer holds and no gradient reaches; beside parameters of the same module that are in
-    the optimizer; all of them further from the loss than those are; of a module that was loaded; a module or parameter
-    of its own. ``made_at``: where the optimizer was.
+    the optimizer; all of them further from the loss than those are; of a module that was loaded; held by an optimizer
+    before; a module or parameter of its own. ``made_at``: where the optimizer was.
     """
 
     names: tuple[str, ...]

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gradwright.doctor.observe.training.ordering.objectives import is_over_objectives
 from gradwright.doctor.observe.training.ordering.shares import Share
 from gradwright.doctor.session.facts import Accumulation
 from gradwright.doctor.session.model import Subject
@@ -84,6 +85,9 @@ class AccumulationTally:
         often = rights if 3 * rights.total() >= sizes.total() else sizes
         usual = often.most_common(1)[0][0]
         divisor = Counter(_nearest(note, usual) for note in known if note.size == usual).most_common(1)[0][0]
+        undivided = sum(not note.right and _nearest(note, usual) == 1 for note in accumulated)
+        if undivided and is_over_objectives(self.site.location):
+            return None
         by_usual = [note for note in known if not note.right and divided_by(note.share, usual)]
         short = [note for note in by_usual if note.size < usual]
         long = [note for note in by_usual if note.size > usual]
@@ -98,7 +102,7 @@ class AccumulationTally:
             usual_windows=sum(note.size == usual for note in known),
             divisor=divisor,
             right=sum(note.right for note in accumulated),
-            undivided=sum(not note.right and _nearest(note, usual) == 1 for note in accumulated),
+            undivided=undivided,
             otherwise=sum(
                 note.size == usual and not note.right and _nearest(note, usual) not in (1, usual) for note in known
             ),

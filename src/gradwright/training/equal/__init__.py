@@ -1,0 +1,1 @@
+"""Behind ``check_equivalence``: a gradient computed both ways, and why they differ."""
