@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from gradwright import losses
 from gradwright.errors import GradientError, UsageError
 from gradwright.training import Equivalence, check_equivalence
-from gradwright.training.accumulator import GradientAccumulator
 from gradwright.training.coupled.outputs import Together
+from gradwright.training.shares import Shares
 
 IGNORED = -100
 
@@ -262,12 +262,12 @@ def test_the_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:
 
 
 def test_a_wrong_division_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = GradientAccumulator._share
+    own = Shares.of
 
-    def share(self: Any, running: Any, name: str, loss: Tensor, reduction: Any, items: float) -> Tensor:
-        return own(self, running, name, loss, reduction, items) * (1.0 if running.window.steps == 1 else 0.99)
+    def share(self: Shares, running: Any, *share_of: Any) -> Tensor:
+        return own(self, running, *share_of) * (1.0 if running.window.steps == 1 else 0.99)
 
-    monkeypatch.setattr(GradientAccumulator, "_share", share)
+    monkeypatch.setattr(Shares, "of", share)
     found = check_equivalence(net(), ce, data(), micro_batch_size=4)
     assert not found and found.exact == pytest.approx(0.01)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.training.updates import Case, difference
 
-from gradwright.training import accumulator
+from gradwright.training import shares
 from gradwright.training.gradients import InPlace
 from gradwright.training.running import Running
 from gradwright.training.update import Stepping
@@ -43,8 +43,8 @@ def divided_by_the_full_window(patch: pytest.MonkeyPatch) -> None:
 
 
 def divided_twice(patch: pytest.MonkeyPatch) -> None:
-    made = accumulator.scaled
-    patch.setattr(accumulator, "scaled", lambda loss, factor: made(loss, factor * factor))
+    made = shares.scaled
+    patch.setattr(shares, "scaled", lambda loss, factor: made(loss, factor * factor))
 
 
 def clipped_for_each_micro_batch(patch: pytest.MonkeyPatch) -> None:

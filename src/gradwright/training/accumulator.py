@@ -17,32 +17,29 @@ from gradwright.training.counting import (
     EVERY_LOSS,
     Count,
     Counting,
-    Counts,
     Items,
     Normalize,
     Reduction,
-    as_number,
-    count_of,
-    in_a_row,
     scaled,
 )  # fmt: skip
 from gradwright.training.coupled.finding import Coupled, Refusal
 from gradwright.training.engines import Engine, engine_of
 from gradwright.training.engines.engine import SingleProcess
-from gradwright.training.gradients import Buffers, InPlace, Store
+from gradwright.training.gradients import Buffers, Store
+from gradwright.training.gradients.choosing import store_of
 from gradwright.training.monitors.monitor import Gradients, Monitor
 from gradwright.training.parameters import Trained, refuse_no_gradient, refuse_others, refuse_unshared
 from gradwright.training.passes import Pass
 from gradwright.training.progress import Progress
 from gradwright.training.reduction import check_reduction, said_by_graph
 from gradwright.training.running import Running
-from gradwright.training.several import Aggregation, Aggregator, Weight, Weights, sum_losses
+from gradwright.training.several import Aggregator, Weight, Weights
+from gradwright.training.shares import Losses, Shares, named_losses
 from gradwright.training.untouched import guard_step
 from gradwright.training.update import OnNonfinite, Smoothing, Stepping, Update
 from gradwright.training.window import Window
 
 B = TypeVar("B")
-Losses = Mapping[str, "Tensor | tuple[Tensor, Items]"]
 
 
 class GradientAccumulator:
@@ -134,6 +131,7 @@ class GradientAccumulator:
         self._counting = Counting.of(normalize, count)
         self._refusal = Refusal(coupled)
         self._engine = self._engine_of(model, time_limit)
+        self._shares = Shares(self._counting, self._engine)
         self._stepping = Stepping(optimizer, scaler, max_norm, scheduler, smoothing, on_nonfinite)
         self._sync, self._split = sync, split
         self.monitors = list(monitors)
@@ -162,23 +160,10 @@ class GradientAccumulator:
         return engine_of(model, seconds)
 
     def _store_for(self, dtype: torch.dtype | None, separate: bool, aggregator: Aggregator | None) -> Store:
-        apart = separate or aggregator is not None
-        if dtype is None and not apart:
-            return InPlace(self.parameters)
-        if dtype is not None and not self._engine.sums_outside:
-            raise UsageError(
-                "a sharded model sums its gradients up inside: say MixedPrecisionPolicy(reduce_dtype=...) to "
-                "fully_shard instead of accumulate_dtype="
-            )
-        return Buffers(
-            self.parameters,
-            dtype=dtype,
-            apart=apart,
-            ranks=self._engine.ranks if self._engine.sums_outside else None,
-            order=self._weights.names,
-            join=None if aggregator is None else Aggregation(aggregator, self._engine.ranks),
-            scale=lambda: 1.0 / self._stepping.unscaling,
-        )
+        return store_of(
+            self.parameters, self._engine, dtype=dtype, separate=separate, order=self._weights.names,
+            aggregator=aggregator, scale=lambda: 1.0 / self._stepping.unscaling,
+        )  # fmt: skip
 
     # -- windows -----------------------------------------------------------------------------------------------------
 
@@ -250,8 +235,7 @@ class GradientAccumulator:
             self._begin(window)
         running = self._open("a micro-batch")
         running.refuse_other(window, self._where())
-        outside = isinstance(self._store, Buffers) and self._engine.sums_outside
-        share = self._shares_always or (step == window.steps - 1 and not outside)
+        share = self._shares_always or (step == window.steps - 1 and not self._store.outside)
         running.begin(step, meeting=share or self._engine.forwards_meet)
         if self._engine.meets_in_forward(share):
             alike = self._engine.forwards_meet or self._shares_always  # else each rank has its own number of them
@@ -330,13 +314,13 @@ class GradientAccumulator:
         """
         running = self._open("backward")
         losses = {}
-        for name, (value, said) in _named(loss, items).items():
-            counted = self._items(running, name, said, loss)
+        for name, (value, said) in named_losses(loss, items).items():
+            counted = self._shares.items(running, name, said)
             made = reduction or said_by_graph(name, loss, value, counted)
             if reduction is not None and not running.entries:
                 check_reduction(value, reduction, 1.0 if self._counting.by_steps else counted)
             self._refusal.look(name, value, running.window, running.step, self._where())
-            losses[name] = self._share(running, name, value, made, counted)
+            losses[name] = self._shares.of(running, name, value, made, counted, self._store)
         self._add(running, losses, keep_graph=retain_graph)
 
     def _add(self, running: Running, losses: dict[str, Tensor], *, keep_graph: bool = False) -> None:
@@ -373,44 +357,6 @@ class GradientAccumulator:
 
     def _backward(self, loss: Tensor, keep_graph: bool) -> None:
         torch.autograd.backward(self._stepping.scaled(loss), retain_graph=keep_graph)
-
-    def _items(self, running: Running, name: str, said: Items | None, loss: Tensor | Losses) -> float:
-        """How many items this micro-batch has in a loss. Raises: UsageError."""
-        number = None if said is None else as_number(said, f"items of {name!r}")
-        counts = running.counts
-        if counts is None:
-            if number is None:
-                raise UsageError(
-                    "what is the loss divided by? Say how many items this micro-batch holds (backward(..., items=n)), "
-                    "how they are counted (GradientAccumulator(count=...)), or normalize='samples'"
-                )
-            return number
-        counted = count_of(counts, name, "count")
-        if number is not None and self._counting.normalize == "items" and number != counted:
-            raise UsageError(
-                f"{self._where()}: count= found {counted:g} items in this micro-batch, and backward says {number:g}: "
-                "the window was divided by the first. Let one of them say it"
-            )
-        return counted if number is None else number
-
-    def _share(self, running: Running, name: str, loss: Tensor, reduction: Reduction, items: float) -> Tensor:
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            shape = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise UsageError(f"the loss {name!r} is {shape}, not one number: sum it up, and say reduction='sum'")
-        running.counted(name, items)
-        steps = self._counting.normalize == "steps"
-        weight = 1.0 if reduction == "sum" or steps else items
-        if reduction == "mean" and items == 0:
-            return running.nothing(loss, self._engine)
-        total = running.window.all_steps if steps else running.total(name, items)
-        if total is None:  # said at backward: divided by at the end
-            return scaled(loss, weight)
-        return scaled(loss, weight * self._averaged / total if total else 0.0)
-
-    @property
-    def _averaged(self) -> float:
-        """What undoes the mean over the ranks, where the engine takes one."""
-        return 1.0 if isinstance(self._store, Buffers) and self._engine.sums_outside else self._engine.replicas
 
     # -- the step ----------------------------------------------------------------------------------------------------
 
@@ -497,13 +443,15 @@ class GradientAccumulator:
         self._check_untouched(running, behind=True)
         self._engine.check()
         index = running.window.index
-        totals, losses = self._over_ranks(running)
+        totals, losses = self._shares.over_ranks(running, self._store)
         weights = self._weights.at(self.updates, losses)
         if not any(totals.values()):
             return running, Update(index, losses, totals, None, "no rank had any items in this window", weights)
         factors = {EVERY_LOSS: 1.0}
         if not running.divided:
-            factors = {name: self._averaged / total if total else 0.0 for name, total in totals.items()}
+            factors = {
+                name: self._shares.averaged(self._store) / total if total else 0.0 for name, total in totals.items()
+            }
         self._store.finish(factors)
         if isinstance(self._engine, SingleProcess):
             refuse_no_gradient(self._named, self._where())
@@ -542,7 +490,7 @@ class GradientAccumulator:
             by_loss,
             running.items_so_far(),
             scale=1.0 / self._stepping.unscaling,
-            to_sum=self._to_sum(running) if what == "micro_batch" else {},
+            to_sum=self._shares.to_sum(running, self._store, self._stepping.unscaling) if what == "micro_batch" else {},
             shared=running.shared,
             shared_always=self._shares_always and self._engine.ranks.count > 1,
             optimizer=self.optimizer,
@@ -550,29 +498,6 @@ class GradientAccumulator:
         )
         for monitor in self.monitors:
             getattr(monitor, what)(told)
-
-    def _to_sum(self, running: Running) -> dict[str, float]:
-        """See ``Gradients.to_sum``."""
-        unscaling, averaged = self._stepping.unscaling, self._averaged
-        if running.coupled:
-            return {}
-        if not running.divided:
-            return dict.fromkeys(running.items_so_far(), unscaling * (averaged if running.shared else 1.0))
-        totals = running.totals_here(self._counting.normalize == "steps")
-        return {name: unscaling * total / (1.0 if running.shared else averaged) for name, total in totals.items()}
-
-    def _over_ranks(self, running: Running) -> tuple[Counts, dict[str, Tensor]]:
-        """The items and the losses of the whole window."""
-        ranks = self._engine.ranks
-        totals = running.totals_here(self._counting.normalize == "steps")
-        if running.window.totals is None and ranks.count > 1:
-            rows = ranks.gather(in_a_row(totals), "adding the items up")
-            totals = {name: sum(row[at] for row in rows) for at, name in enumerate(sorted(totals))}
-        losses = sum_losses(ranks, running.losses())
-        for name, loss in losses.items():
-            by = self._averaged if running.divided else totals.get(name) or 1.0
-            losses[name] = loss / by
-        return totals, losses
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -613,13 +538,3 @@ class GradientAccumulator:
 
 def _mapped(loss: Any) -> Tensor | Losses:
     return {"loss": loss} if isinstance(loss, tuple) else loss
-
-
-def _named(loss: Tensor | Losses, items: Items | None) -> dict[str, tuple[Tensor, Items | None]]:
-    if isinstance(loss, Tensor):
-        return {"loss": (loss, items)}
-    if not isinstance(loss, Mapping) or not loss:
-        raise UsageError(f"backward takes a loss, or a mapping from names to losses, not {type(loss).__name__}")
-    if items is not None and any(isinstance(value, tuple) for value in loss.values()):
-        raise UsageError("the losses come with their own numbers of items: leave items= out")
-    return {name: value if isinstance(value, tuple) else (value, items) for name, value in loss.items()}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from gradwright.training.before import Before
-from gradwright.training.gradients import Buffers
 from gradwright.training.window import Window
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _may_begin_again(acc: GradientAccumulator) -> bool:
         return False
     if acc._engine.runs_backward:
         return False
-    return acc._engine.ranks.count == 1 or (isinstance(acc._store, Buffers) and acc._engine.sums_outside)
+    return acc._engine.ranks.count == 1 or acc._store.outside
 
 
 def _fails(attempt: Callable[[Window[B]], None], window: Window[B]) -> bool:

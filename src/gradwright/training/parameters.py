@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradwright.errors import AccumulationError, UsageError
 from gradwright.training.engines import Engine
-from gradwright.training.gradients import Buffers, Store
+from gradwright.training.gradients import Store
 
 Named = list[tuple[str, Tensor]]
 
@@ -87,5 +87,4 @@ def refuse_no_gradient(named: Named, where: str) -> None:
 
 def _engine_shares(engine: Engine, store: Store) -> bool:
     """Whether it is the engine that makes gradients those of all ranks, not this accumulator."""
-    outside = isinstance(store, Buffers) and engine.sums_outside
-    return engine.ranks.count > 1 and not engine.runs_backward and not outside
+    return engine.ranks.count > 1 and not engine.runs_backward and not store.outside

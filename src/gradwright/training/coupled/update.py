@@ -124,7 +124,7 @@ def coupled_backward(
     with torch.enable_grad():
         value = loss(*together.arguments())
     values = _named(value)
-    totals = {name: scaled(one, acc._averaged) for name, one in values.items()}
+    totals = {name: scaled(one, acc._shares.averaged(acc._store)) for name, one in values.items()}
     direct = _direct_leaves(acc, totals, together)
     scale = 1.0 / acc._stepping.unscaling
     cotangents = _differentiated(totals, scale, [together.leaves[at] for at in together.asked], direct)

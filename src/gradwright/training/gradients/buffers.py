@@ -38,6 +38,7 @@ class Buffers(Store):
     ) -> None:
         super().__init__(parameters)
         self.dtype, self.apart = dtype, apart
+        self.outside = ranks is not None
         self._ranks, self._order, self._join, self._scale = ranks, order, join, scale
         self.by_loss: dict[str, list[Tensor | None]] = {}
 

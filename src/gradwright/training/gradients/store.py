@@ -12,7 +12,12 @@ Backward = Callable[[Tensor, bool], None]  # of a loss; whether its graph is kep
 
 
 class Store(ABC):
-    """Takes the losses of each micro-batch; hands the sum over in ``.grad``."""
+    """Takes the losses of each micro-batch; hands the sum over in ``.grad``.
+
+    ``outside``: it sums over the ranks itself, not the engine.
+    """
+
+    outside = False
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self.parameters = list(parameters)
