@@ -26,8 +26,8 @@ def oracle(gradients: Tensor, decay: float, lamb: float | None) -> Tensor:
     return torch.stack(smoothed)
 
 
-def smoothed(ema: GradientEMA, gradients: Tensor) -> Tensor:
-    parameter = torch.zeros_like(gradients[0], requires_grad=True)
+def smoothed(ema: GradientEMA, gradients: Tensor, parameter: Tensor | None = None) -> Tensor:
+    parameter = torch.zeros_like(gradients[0], requires_grad=True) if parameter is None else parameter
     found = []
     for gradient in gradients:
         parameter.grad = gradient.clone()
@@ -91,9 +91,10 @@ def test_a_run_goes_on_from_its_state() -> None:
     gradients = drawn(torch.float32)
     whole = smoothed(GradientEMA(0.9), gradients)
     first, second = GradientEMA(0.9), GradientEMA(0.9)
-    smoothed(first, gradients[:5])
+    parameter = torch.zeros(5, requires_grad=True)
+    smoothed(first, gradients[:5], parameter)
     second.load_state_dict(first.state_dict())
-    smoothed(first, gradients)  # what it does later does not reach the copy
+    smoothed(first, gradients, parameter)  # what it does later does not reach the copy
     assert torch.equal(smoothed(second, gradients[5:]), whole[5:])
 
 
@@ -151,11 +152,32 @@ def test_optimizers_that_evaluate_several_times_are_refused() -> None:
 
 
 def test_one_for_two_accumulators_is_refused() -> None:
-    ema, one = GradientEMA(0.9), torch.zeros(1, requires_grad=True)
+    ema, one, other = GradientEMA(0.9), torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
     one.grad = torch.ones(1)
     ema.smooth([one])
     with pytest.raises(UsageError, match="each accumulator needs one of its own"):
-        ema.smooth([one, one])
+        ema.smooth([other])
+
+
+def test_a_layer_that_is_unfrozen_begins_a_mean_of_its_own_and_the_others_go_on() -> None:
+    ema, one, late = GradientEMA(0.5), torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    for parameters in ([one], [late, one], [late]):
+        one.grad, late.grad = torch.tensor([4.0]), torch.tensor([1.0])
+        ema.smooth(parameters)
+    assert late.grad.item() == 1.0
+    one.grad, late.grad = torch.tensor([1.0]), torch.tensor([1.0])
+    ema.smooth([one, late])
+    assert one.grad.item() == 1.0 and late.grad.item() == 1.0  # what was frozen for a while begins anew
+
+
+def test_means_of_another_list_of_layers_are_refused() -> None:
+    ema, one = GradientEMA(0.5), torch.zeros(1, requires_grad=True)
+    one.grad = torch.ones(1)
+    ema.smooth([one])
+    loaded = GradientEMA(0.5)
+    loaded.load_state_dict(ema.state_dict())
+    with pytest.raises(UsageError, match="which of its layers are frozen"):
+        loaded.smooth([one, torch.zeros(1, requires_grad=True)])
 
 
 @pytest.mark.parametrize("options", [{"decay": 1.0}, {"decay": -0.1}, {"decay": "x"}, {"decay": 0.9, "lamb": "2"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,19 +56,15 @@ class GradientEMA:
                 f"lamb is {lamb!r}: it is a number, by which the mean is added; or None, for the mean alone"
             )
         self.decay, self.lamb = float(decay), lamb
+        self._parameters: list[Tensor] = []
         self._means: list[Tensor | None] = []
         self._updates: list[int] = []
 
     @torch.no_grad()
     def smooth(self, parameters: Sequence[Tensor]) -> None:
-        """Changes ``.grad`` of the parameters, in place; they are the same ones in each call."""
-        if not self._means:
-            self._means, self._updates = [None] * len(parameters), [0] * len(parameters)
-        if len(self._means) != len(parameters):
-            raise UsageError(
-                f"a GradientEMA holds the means of {len(self._means)} parameters, and was given {len(parameters)}: "
-                "each accumulator needs one of its own, and a checkpoint goes with its model"
-            )
+        """Changes ``.grad`` of the parameters, in place. Those that come anew (layers that were unfrozen) begin a mean
+        of their own."""
+        self._follow(parameters)
         for at, parameter in enumerate(parameters):
             gradient = parameter.grad
             if gradient is None:
@@ -77,6 +74,27 @@ class GradientEMA:
                 mean = self._means[at] = torch.zeros_like(gradient, dtype=_wide(gradient.dtype))
             self._updates[at] += 1
             self._one(local(gradient), local(mean), self._updates[at])
+
+    def _follow(self, parameters: Sequence[Tensor]) -> None:
+        """The means in the order of these parameters."""
+        if len(parameters) == len(self._parameters) and all(map(operator.is_, parameters, self._parameters)):
+            return
+        if self._means and not self._parameters and len(self._means) != len(parameters):  # of a checkpoint
+            raise UsageError(
+                f"a GradientEMA was loaded with the means of {len(self._means)} parameters, and is given "
+                f"{len(parameters)}: a checkpoint goes with its model, and with which of its layers are frozen"
+            )
+        if self._parameters or not self._means:
+            known = {id(one): at for at, one in enumerate(self._parameters)}
+            places = [known.get(id(one)) for one in parameters]
+            if known and all(at is None for at in places):
+                raise UsageError(
+                    f"a GradientEMA holds the means of {len(known)} parameters, and is given {len(parameters)} others: "
+                    "each accumulator needs one of its own"
+                )
+            self._means = [None if at is None else self._means[at] for at in places]
+            self._updates = [0 if at is None else self._updates[at] for at in places]
+        self._parameters = list(parameters)
 
     def _one(self, gradient: Tensor, mean: Tensor, update: int) -> None:
         g = gradient.to(mean.dtype)
@@ -95,6 +113,7 @@ class GradientEMA:
         """What ``state_dict`` gave; the means are copied."""
         self._means = [None if mean is None else mean.detach().clone() for mean in state["means"]]
         self._updates = list(state["updates"])
+        self._parameters = []
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
