@@ -49,6 +49,9 @@ NOTES = [
     "Changed after the first run, which had shown the marking to be wrong: what counts as found (information alone "
     "counts, and is told apart), the cause of the NaN of sequences of nothing but padding (torch's attention gives 0 "
     "for them, the mean after it 0 / 0), and that the line which returns a wrong gradient is a right line.",
+    "The second half was held out until 2026-11-23: 63 of its 70 were found then, 62 at the right line and with the "
+    "right cause (first half: 76 and 75 of 77). After that its misses were looked at and mended as well, so that it is "
+    "no test of rules for faults that were never seen any more.",
 ]
 
 
