@@ -18,12 +18,15 @@ def find_transformed(
 ) -> None:
     """Torch's own frames hold the class whose ``apply`` was called, and the operator behind a class of torch's."""
     operator: Any = None
+    called: Any = None
     functions: list[type] = []
     for entry in walk(scene.trace):
         frame = entry.tb_frame
         module = frame.f_globals.get("__name__")
+        if module == "torch._ops" and isinstance(frame.f_locals.get("self"), torch._ops.OpOverload):
+            called = frame.f_locals["self"]
         if module == "torch._library.autograd":
-            operator = frame.f_locals.get("op", operator)
+            operator = frame.f_locals.get("op", operator or called)  # torch 2.11 names it in the caller's frame only
         cls = frame.f_locals.get("cls") if frame.f_code.co_name == "apply" else None
         if isinstance(cls, type) and issubclass(cls, torch.autograd.Function):
             functions.append(cls)
