@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwright.doctor.render.pages import rule_page, rules_index
+from gradwright.doctor.render.rule_pages import rule_page, rules_index
 from gradwright.doctor.rules import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwright.doctor.render import html, terminal
+from gradwright.doctor.render import fragment, terminal
 from gradwright.doctor.render.remedies import failures, fixes_counted, how_to_fix, proof_words
 from gradwright.doctor.session.model import Candidate, Environment, Fix, Proof, Report, Script
 
@@ -41,9 +41,9 @@ def test_where_a_fix_is_unsafe_is_said_on_every_face(make):
     report = Report(script=make.script, findings=(make.finding(fix=Fix(DIFF, PROOF, "differs at 0 * inf")),))
     text = terminal.render(report, width=100, color=False)
     assert "\n      unsafe: differs at 0 * inf\n" in text
-    assert "unsafe: differs at 0 * inf" in html.render(report)
+    assert "unsafe: differs at 0 * inf" in fragment.render(report)
     assert "1 finding, 1 verified fix (unsafe): gradwright fix train.py shows it, --apply makes it" in text
-    assert "1 verified fix (unsafe)</b>: gradwright fix train.py shows it" in html.render(report)
+    assert "1 verified fix (unsafe)</b>: gradwright fix train.py shows it" in fragment.render(report)
 
 
 def test_why_there_is_no_fix_is_said_where_there_is_none(make):

@@ -201,7 +201,7 @@ def test_the_masks_are_the_cause_and_come_first():
     "module", [backward_never_connected, builtin_used_as_tensor, masks_do_not_complement, loss_not_finite]
 )
 def test_pages_have_all_their_sections(module):
-    from gradwright.doctor.render.pages import HEADINGS, sections
+    from gradwright.doctor.render.rule_pages import HEADINGS, sections
 
     assert set(HEADINGS) <= set(sections(module.__doc__))
 

@@ -1,11 +1,10 @@
-"""A session becomes what a person or a machine reads: terminal text, an HTML fragment, JSON. Reads only the session."""
+"""A session becomes what a person or a machine reads: terminal text, a page, JSON. Reads only the session."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Protocol
 
-from gradwright.doctor.render import terminal
-from gradwright.doctor.session import codec
 from gradwright.doctor.session.model import Report
 from gradwright.errors import UsageError
 
@@ -18,11 +17,11 @@ class Renderer(Protocol):
     def __call__(self, report: Report, *, width: int, color: bool) -> str: ...
 
 
-def _json(report: Report, *, width: int, color: bool) -> str:
-    return codec.to_json(report)
-
-
-FORMATS: dict[str, Renderer] = {"terminal": terminal.render, "json": _json}
+# Of each format the module whose ``render`` makes it: none is loaded before it is asked for.
+FORMATS: dict[str, str] = {
+    "terminal": "gradwright.doctor.render.terminal",
+    "json": "gradwright.doctor.render.session_file",
+}
 
 
 def render(report: Report, format: str, *, width: int = 100, color: bool = False) -> str:
@@ -34,5 +33,7 @@ def render(report: Report, format: str, *, width: int = 100, color: bool = False
     nothing wrong was found
     """
     if format not in FORMATS:
-        raise UsageError(f"no format {format!r}; there are {' and '.join(FORMATS)}")
-    return FORMATS[format](report, width=width, color=color)
+        *others, last = FORMATS
+        raise UsageError(f"no format {format!r}; there are {', '.join(others)} and {last}")
+    renderer: Renderer = import_module(FORMATS[format]).render
+    return renderer(report, width=width, color=color)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradwright.doctor.render import html, terminal
+from gradwright.doctor.render import fragment, terminal
 from gradwright.doctor.render.view import view
 from gradwright.doctor.session import codec
 from gradwright.doctor.session.model import Report
@@ -25,7 +25,7 @@ class ShownReport(Report):
         return f"<Report: {view(self).summary}; print() shows it>"
 
     def _repr_html_(self) -> str:
-        return html.render(self)
+        return fragment.render(self)
 
     def to_json(self) -> str:
         """The session file: the contract that ``gradwright report`` and other programs read."""

@@ -68,7 +68,8 @@ class Proof:
     ``proved`` means a certificate for all shapes (``certificate`` says which); ``verified`` means it held on exactly
     what ``on`` lists. Of ``mutants_tried`` faulty twins of the candidate (equivalent ones left out) the same trials
     rejected ``mutants_rejected``. ``exact``: the shapes at which outputs and vjps are equal as real formulas. Bytes are
-    what a call allocates at its peak. ``run``: what a run of the whole script with the change has shown, in words.
+    what a call allocates at its peak, operations what it dispatches, moved bytes what these read and write. ``run``:
+    what a run of the whole script with the change has shown, in words.
     """
 
     verdict: Literal["proved", "verified"]
@@ -84,6 +85,10 @@ class Proof:
     before_bytes: int | None = None
     after_bytes: int | None = None
     run: str = ""
+    before_operations: int | None = None
+    after_operations: int | None = None
+    before_moved_bytes: int | None = None
+    after_moved_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ from gradwright.doctor.session.facts.flow import (
 )
 from gradwright.doctor.session.facts.heads import ConstantTerm, LeafRoots, LossBroadcast, LossHead
 from gradwright.doctor.session.facts.keeping import SavedTooMuch
+from gradwright.doctor.session.facts.machine import MachineLimits
+from gradwright.doctor.session.facts.meaning import Counterexample, FunctionFormula
 from gradwright.doctor.session.facts.numerics import NonfiniteBegins, OwnLook, WeightsNotFinite
 from gradwright.doctor.session.facts.observed import (
     FunctionCalls,
@@ -54,7 +56,9 @@ from gradwright.doctor.session.facts.order import (
 )
 from gradwright.doctor.session.facts.parameters import ModeLeft, OutsideParameters, UnreachedParameters
 from gradwright.doctor.session.facts.profiling import ProfilerOn
+from gradwright.doctor.session.facts.ranks import RankRun, RanksDiffer
 from gradwright.doctor.session.facts.text import BuiltinAsTensor, DirectForward, MaskPair, PlainBackward
+from gradwright.doctor.session.facts.timeline import Span, Timeline
 from gradwright.doctor.session.facts.verdicts import DeclaredSurrogate, Flaw, GradientCount, GradientVerdict, Mutated
 from gradwright.doctor.session.facts.waits import HostSync
 
@@ -68,6 +72,7 @@ __all__ = [
     "ConstantTerm",
     "CostlyExpression",
     "CostlyGraph",
+    "Counterexample",
     "DeadUnits",
     "DeclaredSurrogate",
     "DirectForward",
@@ -75,6 +80,7 @@ __all__ = [
     "Flaw",
     "FreshBuffers",
     "FunctionCalls",
+    "FunctionFormula",
     "GradientCalls",
     "GradientCount",
     "GradientFlow",
@@ -90,6 +96,7 @@ __all__ = [
     "LossBroadcast",
     "LossHead",
     "LossValues",
+    "MachineLimits",
     "MaskPair",
     "ModeLeft",
     "Mutated",
@@ -105,15 +112,19 @@ __all__ = [
     "PlainBackward",
     "PlainTwin",
     "ProfilerOn",
+    "RankRun",
+    "RanksDiffer",
     "SavedNotNeeded",
     "SavedTooMuch",
     "SchedulerOrder",
     "ScriptDied",
     "ScriptKilled",
+    "Span",
     "StepOrder",
     "SynchronisedForwards",
     "TangentDropped",
     "TensorOnContext",
+    "Timeline",
     "TorchTwin",
     "UndefinedGradient",
     "UnneededGradient",

@@ -11,20 +11,22 @@ from gradwright.doctor.session.place import Location
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCost:
-    """Operations dispatched from one expression. ``scalar_operations``: those that compute or move a single element."""
+    """Operations dispatched from one expression. ``scalar_operations``: those that compute or move a single element;
+    ``seconds``: its share of one call's time, measured; 0 where it was not."""
 
     location: Location
     operations: int
     scalar_operations: int
     bytes: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpsPerLine(Fact):
     """Dispatched operations and bytes by source line, of one phase, heaviest first.
 
-    ``minimum_bytes``: the distinct input, output and saved bytes, which any implementation must move. ``tried_on``
-    names the shapes; ``seconds`` is one call without the counting.
+    ``minimum_bytes``: the distinct input, output and saved bytes, which any implementation must move; ``flops``: of
+    its products and convolutions. ``tried_on`` names the shapes; ``seconds`` is one call without the counting.
     """
 
     phase: Phase
@@ -34,6 +36,7 @@ class OpsPerLine(Fact):
     seconds: float
     tried_on: str
     lines: tuple[LineCost, ...] = ()
+    flops: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

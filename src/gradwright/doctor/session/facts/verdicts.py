@@ -19,7 +19,8 @@ class GradientVerdict(Fact):
     surrogate "identity" (a forward that changes nothing), "piecewise constant" or "gradient held back" (a callable
     that detaches). ``reason`` says the details. ``error`` and ``tolerance`` are relative to the largest entry.
     ``returned`` and ``expected`` are the values at index ``at``, the entry that differs most.
-    ``oracles`` names those that judged: "autograd of the forward", "finite differences".
+    ``oracles`` names those that judged: "autograd of the forward", "finite differences". ``cotangents``: the error
+    under each cotangent that was tried, by its name. ``untried``: checks that this specimen did not allow, with why.
     """
 
     specimen: str
@@ -37,6 +38,8 @@ class GradientVerdict(Fact):
     checks: int = 0
     tried_on: str = ""
     reason: str = ""
+    cotangents: tuple[tuple[str, float], ...] = ()
+    untried: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

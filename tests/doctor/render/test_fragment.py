@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from gradwright.doctor.render.html import render
+from gradwright.doctor.render.fragment import render
 from gradwright.doctor.session.model import NotExamined, Report, ScriptDeath
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}

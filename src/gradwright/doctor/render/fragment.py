@@ -1,4 +1,4 @@
-"""The report as one HTML fragment: no script, nothing fetched, readable on a light and on a dark page."""
+"""The report as one HTML fragment, for notebooks: no script, nothing fetched, readable on light and on dark pages."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def _templates() -> jinja2.Environment:
 
 def render(report: Report) -> str:
     """A ``<div>`` with its own style, for ``_repr_html_`` or to be put into a page. Says what the terminal says."""
-    return _templates().get_template("report.html.jinja").render(seen=view(report))
+    return _templates().get_template("fragment.html.jinja").render(seen=view(report))

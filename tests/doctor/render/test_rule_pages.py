@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwright.doctor.render.pages import body, fenced, rule_page, rules_index, sections
+from gradwright.doctor.render.rule_pages import body, fenced, rule_page, rules_index, sections
 from gradwright.doctor.rules import LoadedRule
 from gradwright.doctor.rules.rule import Rule
 

@@ -1,0 +1,29 @@
+"""Of a session that was merged from those of several ranks: what each did, and what they did differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradwright.doctor.session.facts.fact import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRun(Fact):
+    """How one rank fared. ``session``: the file of its own session; ``missing``: why there is none, "" if there is."""
+
+    rank: int
+    world_size: int
+    session: str
+    exit_code: int | None = None
+    seconds: float = 0.0
+    steps: int = 0
+    gradients: int = 0
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksDiffer(Fact):
+    """Something that is not the same on every rank: pairs of a rank and what it is there, in words."""
+
+    what: str
+    values: tuple[tuple[int, str], ...]
