@@ -5,7 +5,6 @@ hold different numbers of tokens: a mean per rank, averaged over the ranks, is t
 ranks agree on the number of tokens before the first backward, and DDP shares gradients in the last micro-batch only.
 """
 
-import gc
 import os
 import subprocess
 import sys
@@ -81,8 +80,7 @@ def main() -> None:
     for name, found in (("a mean per rank", of_a_mean_per_rank(rank)), ("GradientAccumulator", accumulated(rank))):
         if rank == 0:
             print(f"{name:20}  differs from the large batch by {(found - exact).norm() / exact.norm():.1e}")
-    gc.collect()  # what shares gradients goes before its process group
-    dist.barrier()
+    dist.barrier()  # nobody leaves while another still exchanges
     dist.destroy_process_group()
 
 
