@@ -90,6 +90,7 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/what_share_is_rewritten.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_the_fix.py --peers
 	$(BIN)/python benchmarks/how_soon_is_a_fix_there.py
+	$(BIN)/python benchmarks/how_fast_is_a_report.py
 	$(BIN)/python benchmarks/table.py
 
 # On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.

@@ -17,7 +17,7 @@ from typing import Any
 
 import gradwright as gw
 from gradwright.doctor.mending.combining import merged
-from gradwright.doctor.mending.hunks import Edit, applied, edits_of
+from gradwright.doctor.session.hunks import Edit, applied, edits_of
 from gradwright.doctor.session.model import Finding
 from gradwright.errors import UsageError
 

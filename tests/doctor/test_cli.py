@@ -27,6 +27,7 @@ CLEAN = (Path(__file__).parents[1] / "cases" / "GW601" / "good.py").read_text()
         (["diagnose", "--max-steps", "0", "x.py"], "max-steps"),
         (["diagnose", "--format", "xml", "x.py"], "xml"),
         (["diagnose", "--nonsense", "x.py"], "nonsense"),
+        (["diagnose", "--select"], "requires an argument"),
         (["explain", "GW000"], "nothing is known"),
         (["nonsense"], "nonsense"),
     ],

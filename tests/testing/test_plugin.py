@@ -89,6 +89,7 @@ def test_an_unknown_option_of_the_marker_is_told(suite):
     result.stdout.fnmatch_lines(["*takes level, seed, seconds, allow by name, not levle*"])
 
 
-def test_the_plugin_imports_no_torch(pytester):
-    pytester.makepyfile("import sys\ndef test_it(): assert 'torch' not in sys.modules\n")
+def test_without_the_option_the_plugin_imports_neither_torch_nor_the_doctor(pytester):
+    early = "('torch', 'gradwright.doctor', 'gradwright.testing.diagnosed')"
+    pytester.makepyfile(f"import sys\ndef test_it(): assert not [one for one in {early} if one in sys.modules]\n")
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gradwright.checking.causes import FORMULA, Case, Cause, fit
+from gradwright.checking.cotangents import RANDOM
 from gradwright.checking.evidence import Point
 from gradwright.checking.oracles.expectation import Expectation, Expected
 from gradwright.checking.oracles.formula import Nest, twin_of
@@ -44,6 +45,7 @@ def held_to_expect(problem: Problem) -> Iterator[InputVerdict]:
             yield InputVerdict(
                 index=index, name=problem.names[index], verdict="right", oracles=(EXPECTED,), checks=1,
                 tolerance=tolerance, error=min(error, tolerance), reason="held to expect=",
+                cotangents=((RANDOM, min(error, tolerance)),),
             )  # fmt: skip
         else:
             entries = torch.arange(returned.numel(), device="cpu")
@@ -90,6 +92,7 @@ def held_to_reference(problem: Problem, finding: Callable[..., Finding]) -> Iter
             yield InputVerdict(
                 index=index, name=problem.names[index], verdict="right", oracles=(REFERENCE,), checks=len(runs),
                 error=best.error, tolerance=best.allowed, reason="compared with reference=",
+                cotangents=((RANDOM, best.error),),
             )  # fmt: skip
             continue
         returned = runs[results.index(best)][index]
@@ -203,12 +206,13 @@ def _wrong(
 ) -> InputVerdict:
     worst = result.worst if result is not None else int((returned - truth).abs().argmax())
     largest = largest_entry(truth) or largest_entry(returned) or 1.0
+    error = abs(float(returned[worst]) - float(truth[worst])) / largest
     details: dict[str, Any] = dict(cause.details)
     if result is not None:
         details |= {"allowed": result.allowed, "native_error": result.native}
     return InputVerdict(
         index=index, name=problem.names[index], verdict="wrong", cause=cause.name, factor=cause.factor,
-        error=abs(float(returned[worst]) - float(truth[worst])) / largest, tolerance=tolerance, oracles=(oracle,),
+        error=error, cotangents=((RANDOM, error),), tolerance=tolerance, oracles=(oracle,),
         at=_place(problem.args[index], worst), returned=float(returned[worst]), expected=float(truth[worst]),
         reason=cause.words, details=details, checks=1,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Container
 from typing import Any
@@ -10,11 +11,13 @@ import torch
 
 from gradwright.checking.chance import chance_held
 from gradwright.checking.checks import Check, all_checks
+from gradwright.checking.cotangents import Tried, with_tried
 from gradwright.checking.counterexample import counterexample
 from gradwright.checking.oracles.formula import Misfit
 from gradwright.checking.problem import Problem, pose
 from gradwright.checking.report import CheckReport, Done, Finding, Gathered, Given, Level, NotChecked, in_order
 from gradwright.checking.trial import NotJudgeable, TimeUp
+from gradwright.checking.verdict import InputVerdict
 from gradwright.ground.threads import at_most
 from gradwright.ground.watchdog import under_watchdog
 
@@ -82,7 +85,7 @@ def check(
         subject=problem.label,
         level=level,
         seed=seed,
-        verdicts=tuple(gathered.verdicts),
+        verdicts=tuple(_with_all_tried(verdict, gathered.tried) for verdict in gathered.verdicts),
         given=tuple(_given(problem.args[verdict.index], verdict.at) for verdict in gathered.verdicts),
         findings=findings,
         not_checked=_merged(gathered.not_checked),
@@ -135,6 +138,8 @@ def _run(check: Check, problem: Problem, gathered: Gathered) -> None:
                 gathered.findings.append(answer)
             elif isinstance(answer, NotChecked):
                 gathered.not_checked.append(answer)
+            elif isinstance(answer, Tried):
+                gathered.tried.append(answer)
             else:
                 gathered.verdicts.append(answer)
                 if answer.verdict == "unknown":
@@ -150,6 +155,13 @@ def _run(check: Check, problem: Problem, gathered: Gathered) -> None:
         gathered.not_checked.append(NotChecked(check.title, f"{type(error).__name__}: {first}"))
     else:
         gathered.done.append(Done(check.title, _calls(problem) - calls, time.monotonic() - started))
+
+
+def _with_all_tried(verdict: InputVerdict, tried: list[Tried]) -> InputVerdict:
+    """The verdict with what other checks saw under further cotangents."""
+    mine = [one for one in tried if one.index == verdict.index]
+    known = with_tried(verdict.verdict, verdict.oracles, verdict.cotangents, mine)
+    return dataclasses.replace(verdict, cotangents=known)
 
 
 def _given(value: Any, at: tuple[int, ...]) -> Given:

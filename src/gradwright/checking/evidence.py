@@ -31,7 +31,8 @@ class Weighed:
     """What one point says of one input. ``truth``: the whole gradient, where autograd was confirmed.
 
     ``inside``: at a kink, the backward lies between the one-sided derivatives. ``still``: no output moved at all.
-    ``close``: only the closest look by differences can see it.
+    ``close``: only the closest look by differences can see it. ``off``: how far what is right is from the
+    slopes.
     """
 
     outcome: Outcome
@@ -41,6 +42,7 @@ class Weighed:
     still: bool = False
     error: float = 0.0
     close: bool = False
+    off: float = 0.0
 
 
 @dataclass
@@ -218,8 +220,16 @@ class Point:
         if "wrong" in outcomes and "right" not in outcomes and outcomes.count("wrong") >= min(2, directions):
             return Weighed("wrong", (DIFFERENCES,), still=still, error=error)
         if "right" in outcomes and "wrong" not in outcomes:
-            return Weighed("right", (DIFFERENCES,), still=still, error=error)
+            off = max(
+                self._off(index, direction, found.value) for direction, (_, found) in zip(drawn, tried, strict=True)
+            )
+            return Weighed("right", (DIFFERENCES,), still=still, error=error, off=off)
         return Weighed("unstable", still=still, inside=inside, error=error)
+
+    def _off(self, index: int, direction: torch.Tensor, value: float) -> float:
+        """How far the backward is from the slope ``value``, in parts of what a gradient of its size may give."""
+        apart = abs(value - float(self.returned[index] @ direction))
+        return apart / max(self.size(index) * float(direction.norm()), abs(value), 1e-300)
 
     def _is_right_among_symmetric(self, index: int) -> bool:
         """Is the input a symmetric matrix of which the forward reads one triangle, and the gradient right among those?
@@ -279,7 +289,7 @@ class Point:
             return self._arbitrated(index, worst, theirs, DUAL, None)
         weighed = self._by_differences(index, 1)
         if weighed.outcome == "right":
-            return Weighed("right", (DUAL, DIFFERENCES), still=weighed.still, error=weighed.error)
+            return Weighed("right", (DUAL, DIFFERENCES), still=weighed.still, error=weighed.error, off=weighed.off)
         if weighed.outcome == "unstable":
             return Weighed("right", (DUAL,), still=weighed.still)
         again = self._by_differences(index, 2)

@@ -10,6 +10,7 @@ import torch
 
 from gradwright.checking.causes import FORMULA, Case, Cause, fit
 from gradwright.checking.causes.state_kept import of_history
+from gradwright.checking.cotangents import AROUND, RANDOM
 from gradwright.checking.evidence import Point, Weighed
 from gradwright.checking.finite import finite_derivative
 from gradwright.checking.meant import fitted_to
@@ -96,6 +97,7 @@ class Judge:
             before,
             cause="not finite",
             error=float("inf"),
+            cotangents=((RANDOM, float("inf")),),
             tolerance=self.point.trial.precision.differences,
             oracles=(DIFFERENCES,),
             at=self._place(index, entry),
@@ -110,11 +112,13 @@ class Judge:
         if float(differs.max()) <= max(1e-2 * self.point.trial.precision.tolerance, 1e-6) * largest:
             return right
         worst = int(differs.argmax())
+        error = float(differs[worst]) / max(largest, 1e-300)
         return dataclasses.replace(
             right,
             verdict="wrong",
             cause="state kept between calls",
-            error=float(differs[worst]) / max(largest, 1e-300),
+            error=error,
+            cotangents=(*right.cotangents, (AROUND, error)),
             at=self._place(index, worst),
             returned=float(around[worst]),
             expected=float(alone[worst]),
@@ -130,13 +134,15 @@ class Judge:
         truth = history[0] if point.plain is None else point.plain[index]
         off = max(history, key=lambda gradient: float((gradient - truth).abs().max()))
         worst = int((off - truth).abs().argmax())
+        error = float((off - truth).abs()[worst]) / max(float(truth.abs().max()), 1e-300)
         return self._verdict(
             index,
             "wrong",
             before,
             cause=cause.name,
             details=dict(cause.details),
-            error=float((off - truth).abs()[worst]) / max(float(truth.abs().max()), 1e-300),
+            error=error,
+            cotangents=((RANDOM, error),),
             tolerance=point.trial.precision.tolerance,
             oracles=("the same call again",),
             at=self._place(index, worst),
@@ -172,16 +178,17 @@ class Judge:
         return InputVerdict(index=index, name=self.labels[index], verdict=verdict, checks=checks, **known)
 
     def _right(self, index: int, weighed: Weighed, before: int) -> InputVerdict:
-        point, error = self.point, 0.0
+        point, error, off = self.point, 0.0, weighed.off
         plain = None if point.plain is None else point.plain[index]
         if plain is not None and weighed.truth is plain:
             apart = float((point.returned[index] - plain).abs().max())
-            error = apart / max(float(plain.abs().max()), 1e-300) if apart else 0.0
+            off = error = apart / max(float(plain.abs().max()), 1e-300) if apart else 0.0
         precision = point.trial.precision
         tolerance = precision.tolerance if weighed.truth is not None else precision.differences
         return self._verdict(
-            index, "right", before, oracles=weighed.oracles, tolerance=tolerance, error=min(error, tolerance)
-        )
+            index, "right", before, oracles=weighed.oracles, tolerance=tolerance, error=min(error, tolerance),
+            cotangents=((RANDOM, min(off, tolerance)),),
+        )  # fmt: skip
 
     def _surrogate(self, index: int, kind: str, weighed: Weighed, before: int, reason: str = "") -> InputVerdict:
         """A surrogate, if it could be one on purpose; else an error with the cause that fits."""
@@ -250,6 +257,7 @@ class Judge:
             returned=float(case.part[worst]),
             expected=float(case.truth[worst]),
             reason=cause.words,
+            cotangents=case.errors(largest),
             details=dict(cause.details),
             **known,
         )

@@ -13,6 +13,16 @@ import torch
 from torch import Tensor
 
 from gradwright.checking.compared import Apart, Yardstick, largest
+from gradwright.checking.cotangents import (
+    IN_PLACES,
+    NEGATED,
+    SCALED_DOWN,
+    SCALED_UP,
+    TWO_ADDED,
+    ZEROS,
+    Tried,
+    tried_under,
+)
 from gradwright.checking.recorded import Gradient, anew
 from gradwright.checking.trial import DOUBLE, HALF, Trial
 
@@ -35,6 +45,7 @@ class Laws:
         self.trial, self.baseline = trial, baseline
         self.yardstick = Yardstick(trial, baseline)
         self._kept: dict[str, Gradient] = {}
+        self._scales: dict[str, int] = {}
         own, other, masks = trial.cotangents, trial.redrawn(trial.seed + 41), _masks(trial)
         self._cotangents: dict[str, Callable[[], list[Tensor]]] = {
             "g": lambda: [g.clone() for g in own],
@@ -52,7 +63,9 @@ class Laws:
         yield SUM, self._sum
         yield PARTS, self._parts
         for power in _powers(self.trial):
-            yield f"B(2^{power} g) = 2^{power} B(g)", self._scaled(power)
+            name = f"B(2^{power} g) = 2^{power} B(g)"
+            self._scales[name] = power
+            yield name, self._scaled(power)
 
     def usual(self) -> Apart | None:
         """Does a fresh call still give the baseline?"""
@@ -62,6 +75,37 @@ class Laws:
         """The law asked again, everything it needs called again."""
         self._kept.clear()
         return law(index)
+
+    def tried(self, name: str, index: int, autograd: Gradient | None) -> Tried | None:
+        """How far what was asked for the law ``name`` is from the truth; nothing is asked for again.
+
+        Nothing is told of small scales where a solver may have a tolerance of its own, nor of what is not finite there.
+        """
+        kept = {cotangents: gradient[index] for cotangents, gradient in self._kept.items()}
+        try:
+            word, found = self._comparable(name, index, kept)
+        except KeyError:  # it raised, or was asked again
+            return None
+        truth = None if autograd is None else autograd[index]
+        return tried_under(index, word, found, self.baseline[index], truth, nothing=word == ZEROS)
+
+    def _comparable(self, name: str, index: int, kept: dict[str, Tensor]) -> tuple[str, Tensor]:
+        """What came back, as something that is to be B(g), or 0; by the name of the cotangents."""
+        if name == ZERO:
+            return ZEROS, kept["0"]
+        if name == SIGN:
+            return NEGATED, -kept["-g"]
+        if name == SUM:
+            return TWO_ADDED, kept["g + h"] - kept["h"]
+        if name == PARTS:
+            return IN_PLACES, kept["m g"] + kept["(1 - m) g"]
+        power = self._scales[name]
+        found = kept[f"2^{power} g"] / 2.0**power
+        if power > 0:
+            return SCALED_UP, torch.where(torch.isfinite(found), found, self.baseline[index])
+        if self.trial.tied or self.trial.hidden:
+            raise KeyError(name)
+        return SCALED_DOWN, found
 
     def is_offset(self, index: int) -> bool:
         """Is B(g) - B(0) linear in g, as far as sign and sum tell?"""

@@ -8,6 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
+from gradwright.checking.cotangents import Tried
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import GradientError
 
@@ -92,6 +93,7 @@ class Gathered:
     findings: list[Finding] = field(default_factory=list)
     not_checked: list[NotChecked] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
     misfit: Exception | None = None  # the subject is not a function of its inputs as the check must ask it
 
 

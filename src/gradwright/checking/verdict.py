@@ -29,6 +29,7 @@ class InputVerdict:
     ``error`` and ``tolerance`` are relative to the largest entry of the truth. ``returned`` and ``expected`` are the
     values at index ``at``, the entry that differs most. ``oracles`` names those whose word the verdict is, ``checks``
     counts the comparisons made, ``reason`` says in words why the answer is unknown (or what else to know).
+    ``cotangents``: of a right or wrong one, the error under each kind of cotangent that was tried, by its name.
     """
 
     index: int
@@ -44,6 +45,7 @@ class InputVerdict:
     oracles: tuple[str, ...] = ()
     checks: int = 0
     reason: str = ""
+    cotangents: tuple[tuple[str, float], ...] = ()
     details: dict[str, Any] = field(default_factory=dict, compare=False)
 
 

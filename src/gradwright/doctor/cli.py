@@ -1,32 +1,54 @@
 """The command line: its commands and their exit codes.
 
-0 clean (information alone is clean), or nothing left to fix · 1 findings, or fixes that are not made · 2 wrong usage ·
-3 the doctor itself failed.
+0 clean (information alone is clean), nothing left to fix, nothing worse · 1 findings, fixes that are not made,
+something worse · 2 wrong usage, a session that can't be read · 3 the doctor itself failed.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import sys
+from typing import Any
 
 import click
 
 import gradwright
+from gradwright.doctor.commands import completing
+from gradwright.doctor.commands.completion import completion
 from gradwright.doctor.commands.diagnose import diagnose
+from gradwright.doctor.commands.diff import diff
 from gradwright.doctor.commands.explain import explain
 from gradwright.doctor.commands.fix import fix
+from gradwright.doctor.commands.report import report
+from gradwright.doctor.commands.rules import rules
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """Commands in the order in which a newcomer needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        if completing.VARIABLE in os.environ:
+            completing.register()
+        return super().main(*args, **extra)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(gradwright.__version__, prog_name="gradwright")
 def main() -> None:
-    """Is every hand-made gradient right, why is its backward slow, and what mends it."""
+    """Is every hand-made gradient right, why is its backward slow, and what mends it.
+
+    Begin with: gradwright diagnose train.py
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets the report all the same
 
 
-for command in (diagnose, explain, fix):
+for command in (diagnose, fix, report, diff, explain, rules, completion):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradwright.doctor.options import Options, rerun_seconds
+from gradwright.doctor.progress import ProgressLine
+from gradwright.doctor.ranks.company import Company
 from gradwright.doctor.session.codec import to_json
 from gradwright.doctor.session.facts import ScriptKilled
 from gradwright.doctor.session.journal import Journal, fold, read_lines
 from gradwright.doctor.session.model import NotExamined, Report
+from gradwright.doctor.session.storing import store
 
 _START = (
     "import sys; sys.path.pop(0); from gradwright.doctor.patient import main; "
@@ -55,12 +58,16 @@ class _Signs:
     failure: str | None = None
     polite_at: float | None = None
     asked: int = 0
-    interrupted: bool = False
+    interrupted_at: float | None = None
+    seen: int = 0
 
 
-def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) -> Conducted:
+def conduct(
+    options: Options, *, script_stdout: int | None, progress: TextIO, company: Company | None = None
+) -> Conducted:
     """Run the patient to its end. ``script_stdout``: the file descriptor that the script's standard output goes to
-    (``None``: our own). Cost: the script's own time, then at most about ``probe_seconds + fix_seconds``."""
+    (``None``: our own); ``company``: the other ranks. Cost: the script's own time, then at most about
+    ``probe_seconds + fix_seconds``."""
     with _journal_file() as journal:
         command = start_command(journal, options)
         command_line = " ".join((("-m " if options.module else "") + options.target, *options.arguments))
@@ -70,10 +77,11 @@ def conduct(options: Options, *, script_stdout: int | None, progress: TextIO) ->
         started = time.monotonic()
         process = subprocess.Popen(command, stdout=script_stdout)
         signs = _Signs()
-        status = _attend(process, journal, options, signs, progress)
+        status = _attend(process, journal, options, signs, progress, company)
         seconds = time.monotonic() - started
         if signs.stage != "finished" and signs.failure is None:
-            if status < 0 and signs.examining_since is None and signs.polite_at is None and not signs.interrupted:
+            unasked = signs.polite_at is None and signs.interrupted_at is None
+            if status < 0 and signs.examining_since is None and unasked:
                 note_death(journal, status)
             _judge_the_dead(command)
         report = _with_end(fold(journal), signs, status, seconds)
@@ -85,9 +93,16 @@ def start_command(journal: Path, options: Options) -> list[str]:
     return [sys.executable, "-c", _START, str(journal), options.to_json()]
 
 
-def _attend(process: subprocess.Popen[bytes], journal: Path, options: Options, signs: _Signs, progress: TextIO) -> int:
+def _attend(
+    process: subprocess.Popen[bytes],
+    journal: Path,
+    options: Options,
+    signs: _Signs,
+    progress: TextIO,
+    company: Company | None,
+) -> int:
     """Wait for the patient, with one eye on the journal and one on the clock. Its exit status."""
-    offset, interrupts, line = 0, 0, _ProgressLine(progress)
+    offset, interrupts, line = 0, 0, ProgressLine(progress)
     started = time.monotonic()
     while True:
         try:
@@ -97,13 +112,16 @@ def _attend(process: subprocess.Popen[bytes], journal: Path, options: Options, s
             if status is not None:
                 line.clear()
                 return status
-            line.show(signs, time.monotonic() - started)
-            _keep_time(process, options, signs, started)
+            if signs.stage != "finished":
+                line.show(f"{signs.stage} {signs.detail}", time.monotonic() - started)
+            _keep_time(process, options, signs, started, company)
+            if company is not None and _hears_nothing(process, signs, company, signs_of_life=bool(lines)):
+                _ask(process, signs)
             time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             # The terminal sent it to the script as well: it ends as it would have, and what is known is told.
             interrupts += 1
-            signs.interrupted = True
+            signs.interrupted_at = signs.interrupted_at or time.monotonic()
             line.clear()
             if interrupts == 1:
                 progress.write("gradwright: interrupted; the report follows (Ctrl-C again: without trying anything)\n")
@@ -114,8 +132,9 @@ def _attend(process: subprocess.Popen[bytes], journal: Path, options: Options, s
 def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
     for line in lines:
         data = line.get("data", {})
-        if line.get("part") == "script" and data.get("gradients") and signs.first_gradient is None:
-            signs.first_gradient = time.monotonic()
+        if line.get("part") == "script" and data.get("gradients"):
+            signs.first_gradient = signs.first_gradient or time.monotonic()
+            signs.seen = data.get("steps") or data["gradients"]
         if line.get("part") == "script" and "exit_code" in data:
             signs.examining_since = time.monotonic()
         if line.get("part") == "progress":
@@ -128,30 +147,50 @@ def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
                 signs.failure = data["detail"]
 
 
-def _keep_time(process: subprocess.Popen[bytes], options: Options, signs: _Signs, started: float) -> None:
+def _hears_nothing(process: subprocess.Popen[bytes], signs: _Signs, company: Company, *, signs_of_life: bool) -> bool:
+    """Whether this rank waits for one that has gone, and was not asked to stop yet."""
+    if company.out_of_time(signs.interrupted_at):
+        process.kill()
+    if signs.examining_since is not None:
+        company.script_is_over()
+        return False
+    return signs.polite_at is None and company.is_stuck(process.pid, signs_of_life)
+
+
+def _ask(process: subprocess.Popen[bytes], signs: _Signs) -> None:
+    signs.polite_at = signs.polite_at or time.monotonic()
+    signs.asked += 1
+    process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
+
+
+def _keep_time(
+    process: subprocess.Popen[bytes], options: Options, signs: _Signs, started: float, company: Company | None
+) -> None:
     now = time.monotonic()
     if signs.examining_since is not None:
         again = rerun_seconds(options, signs.examining_since - started)
         if now > signs.examining_since + options.probe_seconds + options.fix_seconds + again + 60:
             process.kill()
         return
-    if options.to_end:
-        return
     if signs.polite_at is not None:
-        if now > signs.polite_at + _GRACE_SECONDS:
+        grace = _GRACE_SECONDS
+        if company is not None and company.may_be_freed():
+            grace += options.probe_seconds + options.fix_seconds + 60
+        if now > signs.polite_at + grace:
             process.kill()
         elif signs.asked < _TIMES_ASKED and now > signs.polite_at + signs.asked * _ASK_AGAIN_SECONDS:
-            signs.asked += 1
-            process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
+            _ask(process, signs)
         return
+    if options.to_end:
+        return
+    slack = 1.0 if company is None else company.slack(options, signs.seen)
     late = (
-        now > signs.first_gradient + options.max_seconds + 1.0
+        now > signs.first_gradient + options.max_seconds + slack
         if signs.first_gradient is not None
         else now > started + _WITHOUT_GRADIENT * options.max_seconds
     )
     if late:
-        signs.polite_at, signs.asked = now, 1
-        process.send_signal(getattr(signal, "SIGUSR2", signal.SIGTERM))
+        _ask(process, signs)
 
 
 def note_death(journal_path: Path, status: int) -> None:
@@ -205,38 +244,6 @@ def _journal_file() -> Iterator[Path]:
     path.unlink()
 
 
-class _ProgressLine:
-    """One line on a terminal, rewritten; nothing elsewhere."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._on = stream, stream.isatty()
-        self._last = 0.0
-        self._shown = False
-
-    def show(self, signs: _Signs, seconds: float) -> None:
-        if self._on and seconds - self._last > 0.5 and signs.stage != "finished":
-            self._last, self._shown = seconds, True
-            self._stream.write(f"\r\x1b[2Kgradwright: {signs.stage} {signs.detail} · {seconds:.0f} s"[:110])
-            self._stream.flush()
-
-    def clear(self) -> None:
-        if self._shown:
-            self._shown = False
-            self._stream.write("\r\x1b[2K")
-            self._stream.flush()
-
-
 def save(report: Report, path: Path) -> None:
     """Write the session beside its place, then move it over: a full disk or a kill leaves the old one whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with open(handle, "w", encoding="utf-8") as stream:
-            stream.write(to_json(report))
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    store(to_json(report).encode("utf-8"), path)

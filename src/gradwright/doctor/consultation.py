@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 from gradwright.checking import input_names, is_function, unbound
 from gradwright.checking.chance import reproducible
 from gradwright.checking.copies import copy_in_graph
-from gradwright.doctor.examination import judge_journal, patients_of, probe, source_of
+from gradwright.doctor.examination import judge_journal, measure_machine, patients_of, probe, source_of
 from gradwright.doctor.gradient_loops import try_on_live_graph
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.errors.death import describe_death
@@ -26,12 +27,15 @@ from gradwright.doctor.options import Options
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.boundaries import undefined_gradients
 from gradwright.doctor.probe.callables import probe_callable
+from gradwright.doctor.probe.counterexamples import counterexamples_of_callable
 from gradwright.doctor.probe.expressions import expressions_of_callable
 from gradwright.doctor.probe.losses import losses_of_callable
 from gradwright.doctor.probe.numpy_detours import numpy_of_callable
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import NotExamined, Subject
+from gradwright.doctor.source.cell_texts import kept_as, with_imports
+from gradwright.doctor.source.cells import cell_names, renamed, running_shell
 from gradwright.doctor.source.files import read
 from gradwright.doctor.source.places import definition, home, is_user_file, relative
 from gradwright.doctor.treatment import Called, treat
@@ -74,12 +78,13 @@ def diagnose(fn: Any, *inputs: Any) -> ShownReport:
         Journal(Path(folder) / "journal") as journal,
         torch.inference_mode(False),
         torch.enable_grad(),
+        ExitStack() as kept,
     ):
-        _consult(fn, given, journal)
-        return shown(fold(journal.path))
+        _consult(fn, given, journal, kept)
+        return shown(renamed(fold(journal.path), cell_names(running_shell())))
 
 
-def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
+def _consult(fn: Any, given: tuple[Any, ...], journal: Journal, kept: ExitStack) -> None:
     options = Options()
     _add_source(journal, fn)
     subject = Subject(f"callable:{_name(fn)}", "callable", _name(fn), definition(_code_of(fn)))
@@ -93,13 +98,17 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
     loops.try_live = lambda use, names, globals_: try_on_live_graph(use, names, globals_, clock.skip)
     with watched_loops(fn, loops) as files, Watch(journal, clock, whole_script=False) as watch:
         death = _called(fn, given, handed, journal, watch, subject)
-    journal.add(
-        *(source_of(file) for file in files), *(use.subject for use in loops.uses if use.entries), *loops.facts()
-    )
+    cells = [with_imports(file, running_shell().user_ns) for file in files if file.path in cell_names(running_shell())]
+    kept.enter_context(kept_as(cells))
+    journal.add(*(source_of(file) for file in {file.path: file for file in (*files, *cells)}.values()))
+    journal.add(*(use.subject for use in loops.uses if use.entries), *loops.facts())
     probe(journal, watch, (), options.probe_seconds)
     patients = patients_of(watch, loops.uses)
     if not is_function(fn) and death is None:
-        journal.add(subject, *probe_callable(subject, *_opened(fn, given)))
+        probed = [*probe_callable(subject, *_opened(fn, given))]
+        journal.add(subject, *probed)
+        if not watch.functions.uses:  # else the fault is told, and shown, of the Function that has it
+            journal.add(*counterexamples_of_callable(fn, given, probed, Limits()))
         journal.add(*expressions_of_callable(subject, fn, given, Limits()))
         journal.add(*numpy_of_callable(subject, fn, given))
         journal.add(*undefined_gradients(subject, fn, given, input_names(fn, len(given)), Limits()))
@@ -107,6 +116,8 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal) -> None:
         if called:
             journal.add(*losses_of_callable(subject, called.function, called.args))
         patients.callables = {subject.id: called} if called else {}
+    used = watch.functions.uses.get(fn) if is_function(fn) else None
+    measure_machine(journal, subject.id if used is None else used.subject.id, tensors_in(given))
     judge_journal(journal, options)
     treat(journal, patients, options.fix_seconds)
 

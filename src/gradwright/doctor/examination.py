@@ -29,6 +29,8 @@ from gradwright.doctor.source.suppressions import Suppressions
 from gradwright.doctor.treatment import Called, Patients, treat
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gradwright.doctor.observe.watch import Watch
     from gradwright.doctor.observed import FunctionUse, LossUse
     from gradwright.doctor.session.model import Proof
@@ -48,18 +50,20 @@ def examine(
     files: Iterable[SourceFile],
     in_script: Callable[[Proposal, float], Proof | str] | None = None,
 ) -> None:
-    """Facts from the text and from trials, then findings, then fixes. ``in_script``: see ``Patients``. Cost: at most
-    ``probe_seconds + fix_seconds``."""
+    """Facts from the text and from trials, then findings, then fixes, of several ranks on one. ``in_script``: see
+    ``Patients``. Cost: at most ``probe_seconds + fix_seconds``."""
     read_subjects, read_of_text = read_facts(files, relative)
     journal.add(*read_subjects, *read_of_text)
     if watch is not None:
         probe(journal, watch, loops, options.probe_seconds)
+        if options.leads:  # ranks that measure at once would measure one another
+            measure_machine(journal, "script")
     elif "torch" not in sys.modules:
         journal.add(NotExamined("gradients", "the script never imported torch"))
-    _add_library_sources(journal)
+    add_sources(journal)
     journal.progress("judging")
     judge_journal(journal, options)
-    if watch is not None:
+    if watch is not None and options.leads and options.fix_seconds > 0:
         treat(journal, replace(patients_of(watch, loops), in_script=in_script), options.fix_seconds)
         told = tuple(one.location for one in fold(journal.path).findings if one.code in _OF_LOOPS)
         journal.add(treated := LoopsTreated(id="loops treated", subject="script", told=told))
@@ -94,12 +98,20 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
 
     page_faults: Trial = ("what page faults cost", lambda: probe_page_faults(watch.faults.facts()))
     written_out = map(trial_of_loss, watch.losses.uses.values())
-    _try_all(
+    try_all(
         [*map(trial_of_function, functions), *map(trial_of_loop, plain), *written_out, page_faults], journal, seconds
     )
 
 
-def _try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
+def measure_machine(journal: Journal, subject: str, tensors: Iterable[Tensor] = ()) -> None:
+    """What this machine can do at best, for the costs that the journal holds. ``tensors``: that the subject is of."""
+    from gradwright.doctor.probe.machine import probe_machine
+
+    journal.add(*probe_machine(fold(journal.path), subject, {tensor.device for tensor in tensors}))
+
+
+def try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
+    """One subject after the other, within ``seconds`` in all; one that upsets the doctor is said not to be examined."""
     until = time.monotonic() + seconds
     for number, (name, trial) in enumerate(trials):
         journal.progress("trying", name, number, len(trials))
@@ -140,8 +152,8 @@ def source_of(file: SourceFile) -> Source:
     return Source(relative(file.path), hashlib.sha256(data).hexdigest(), file.text)
 
 
-def _add_library_sources(journal: Journal) -> None:
-    """The text of installed files that subjects stand in, so that a report can show their lines."""
+def add_sources(journal: Journal) -> None:
+    """The text of files that subjects stand in and the journal has not (installed ones), for a report to show."""
     known = fold(journal.path)
     have = {source.path for source in known.sources}
     for subject in known.subjects:

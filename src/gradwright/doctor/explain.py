@@ -48,6 +48,15 @@ def explain(text: str) -> str | None:
     return None if recognised is None else _page(*recognised)
 
 
+def page_of(code: str) -> str:
+    """A rule's docstring by its code, "" of a code that no rule has.
+
+    >>> page_of("GW901").splitlines()[0], page_of("GW000")
+    ('What it finds', '')
+    """
+    return next((rule.page for rule in all_rules() if rule.rule.code == code), "")
+
+
 def index() -> str:
     """Every rule in a line: code, name, severity, and the first sentence of what it finds."""
     rules = all_rules()

@@ -20,6 +20,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.samples.trust import Trust
 from gradwright.doctor.probe.attempts import Limits, attempt, can_try_apart
+from gradwright.doctor.probe.collectives import has_peers
 from gradwright.doctor.probe.seeing import see
 from gradwright.doctor.probe.shrink import describe
 from gradwright.doctor.session.model import Candidate, Finding, Fix, Proof
@@ -49,6 +50,9 @@ def try_on_live_graph(
     NOTE [on the live graph]. Random state, hooks and ``.grad`` of this process stay as they are.
     """
     started = time.perf_counter()
+    if has_peers():
+        use.live = "a live graph is not tried beside other ranks: its collectives would reach them"
+        return
     if not can_try_apart():
         use.live = "a live graph can be tried in a forked child only, which is not possible here (CUDA, or this system)"
         return

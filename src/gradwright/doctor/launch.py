@@ -198,13 +198,15 @@ def on_import_of(module_name: str, call: Callable[[], None]) -> Callable[[], Non
             sys.meta_path.remove(self)
             spec = importlib.util.find_spec(module_name)
             if spec is not None and spec.loader is not None:
-                execute = spec.loader.exec_module
+                loader = spec.loader
+                execute = loader.exec_module
 
                 def exec_module(module: types.ModuleType) -> None:
+                    vars(loader).pop("exec_module", None)  # taken back: the loader lives as long as the module
                     execute(module)
                     call()
 
-                spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this one import only
+                loader.exec_module = exec_module  # type: ignore[method-assign]  # this one import only
             return spec
 
     waiter = Waiter()

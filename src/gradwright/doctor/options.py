@@ -14,7 +14,9 @@ class Options:
     ``max_steps`` optimizer steps or ``max_seconds`` after the first gradient end the script; ``to_end`` lifts both.
     ``probe_seconds`` bounds the trying of all subjects together, ``fix_seconds`` the search for fixes and their proofs;
     ``specimen_bytes`` the copies of inputs. ``rerun``: whether the script is run once more, instrumented, where its
-    loss became nan or infinite: "always", "never", or where the first run was short ("auto").
+    loss became nan or infinite: "always", "never", or where the first run was short ("auto"). ``meeting``: the folder
+    in which the ranks of one run meet, "" for a lone process; ``agreed``: all are there and agree when to stop;
+    ``leads``: this one says when, and tries fixes.
     """
 
     target: str = ""
@@ -29,6 +31,9 @@ class Options:
     rerun: str = "auto"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    meeting: str = ""
+    agreed: bool = False
+    leads: bool = True
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -22,6 +22,7 @@ from gradwright.doctor.launch import Program, find_program, on_import_of_torch, 
 from gradwright.doctor.observe.clock import Clock, StoppedEarly
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
+from gradwright.doctor.ranks.stopping import clock_of
 from gradwright.doctor.rerun.again import run_again
 from gradwright.doctor.rerun.randomness import Randomness
 from gradwright.doctor.rerun.trial.tries import Tries
@@ -32,7 +33,7 @@ from gradwright.doctor.source.entered import LoopUse, loop_uses
 from gradwright.doctor.source.files import SourceFile
 from gradwright.doctor.source.imports import WatchedImports, compile_main
 from gradwright.doctor.source.loops import LoopSite
-from gradwright.doctor.source.places import home, is_user_file, relative
+from gradwright.doctor.source.places import home, is_user_file, relative, user_frame
 from gradwright.doctor.source.transform import HOOK_NAME
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Patient:
 
     def __init__(self, options: Options, journal: Journal) -> None:
         self.options, self.journal = options, journal
-        self.clock = Clock(*((None, None) if options.to_end else (options.max_steps, options.max_seconds)))
+        self.clock = clock_of(options)
         self.loops = LoopWatch(self.clock.saw, self.clock.share, lambda: self.clock.gradients, _copy_names)
         self.files: dict[str, SourceFile] = {}
         self.watch: Watch | None = None
@@ -119,7 +120,7 @@ class Patient:
         imports.install()
         stop_waiting = on_import_of_torch(self._torch_is_here)
         stop_recording = self._randomness.record_numpy()
-        self._started = time.perf_counter()
+        self._started = self.clock.began = time.perf_counter()
         try:
             yield
         finally:
@@ -155,9 +156,14 @@ class Patient:
         if self.watch is not None:
             self.watch.flush()
         if self._asked <= 2:
-            self.clock.stop("its time was up", always=True)
-        self.clock.stopped_early = "its time was up, and it did not stop when asked"
+            self.clock.stop(f"its time was up{self._where()}", always=True)
+        self.clock.stopped_early = f"its time was up{self._where()}, and it did not stop when asked"
         os._exit(0)
+
+    def _where(self) -> str:
+        """Of one of several ranks: at which line each was tells who waited for whom."""
+        frame = user_frame(3) if self.options.meeting else None
+        return f", at {relative(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
 
     def _compile(self, path: str) -> Any:
         return compile_main(path, self._read, self._unread)

@@ -47,6 +47,26 @@ def exchanged_code(path: str, module: CodeType, marked: str) -> Iterator[int]:
             function.__code__ = old
 
 
+def give_back(path: str, module: CodeType, marked: str) -> int:
+    """Functions defined in the file ``path`` whose code uses the global name ``marked`` get the code that ``module``
+    holds for them, for good. Returns how many did. Cost: as above."""
+    plain = {(code.co_qualname, code.co_firstlineno): code for code in _all_code(module)}
+    given = 0
+    for thing in _all_objects():
+        if type(thing) is FunctionType and thing.__code__.co_filename == path and _uses(thing.__code__, marked):
+            old = thing.__code__
+            new = plain.get((old.co_qualname, old.co_firstlineno))
+            if new is not None and new.co_freevars == old.co_freevars:
+                thing.__code__ = new
+                given += 1
+    return given
+
+
+def files_of_functions() -> set[str]:
+    """The file names in the code of all functions that live. Cost: as above."""
+    return {thing.__code__.co_filename for thing in _all_objects() if type(thing) is FunctionType}
+
+
 def _all_objects() -> list[Any]:
     """Those that were frozen too, which a long process does with what it has loaded, and which are not listed else."""
     if not gc.get_freeze_count():

@@ -1,4 +1,5 @@
-"""Gradients in a test suite: ``assert_gradients``, as a pytest fixture and a marker too; strategies for hypothesis.
+"""Gradients in a test suite: ``assert_gradients``, as a pytest fixture and a marker too; strategies for hypothesis; the
+doctor's checks on the Functions that a session touches (``pytest --gradwright``, in ``gradwright.testing.diagnosed``).
 
 The pytest plugin (``gradwright.testing.plugin``) is loaded in every session by its entry point, so nothing here imports
 torch until it is used; the strategies (``gradwright.testing.strategies``) need hypothesis, which Gradwright doesn't

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gradwright.doctor.conduct import save
-from gradwright.doctor.mending.hunks import unified
+from gradwright.doctor.session.hunks import unified
 from gradwright.doctor.session.model import Environment, Finding, Fix, Proof, Report, Script, Source
 from gradwright.doctor.session.place import Location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwright.doctor.mending.files import NotWritable, byte_lines, read_text
-from gradwright.doctor.mending.hunks import Edit
+from gradwright.doctor.session.hunks import Edit
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_change_in_an_installed_file_is_no_reason_to_run_again(session, kept: 
         (lambda text: text[: len(text) // 2], "cut off"),
         (lambda text: "", "cut off"),
         (lambda text: json.dumps({**json.loads(text), "schema_version": 99}), "schema version 99"),
-        (lambda text: "[1, 2]", "schema version None"),
+        (lambda text: "[1, 2]", "no session"),
         (lambda text: json.dumps({**json.loads(text), "findings": 3}), "expected a list"),
     ],
     ids=["cut off", "empty", "other schema", "no session", "wrong type"],

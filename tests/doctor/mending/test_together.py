@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from gradwright.doctor.mending.hunks import edits_of, unified
 from gradwright.doctor.mending.together import change_of, share_code, why_not_together
+from gradwright.doctor.session.hunks import edits_of, unified
 
 TEXT = """\
 import torch

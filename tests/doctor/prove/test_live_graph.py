@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from gradwright.doctor.prove import live_graph
 from gradwright.doctor.prove.live_graph import LiveRegion, prove_on_live_graph
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
@@ -44,6 +45,15 @@ def test_a_right_candidate_passes_and_its_faulty_twins_do_not():
     assert isinstance(proof, Proof), proof
     assert proof.mutants_rejected == proof.mutants_tried >= 20
     assert proof.worst_error < 1e-5 and proof.after_seconds < proof.before_seconds
+    assert proof.before_operations > 5 * proof.after_operations > 0
+    assert proof.before_moved_bytes > proof.after_moved_bytes > 0
+
+
+def test_what_takes_long_on_a_live_graph_is_not_counted(monkeypatch):
+    monkeypatch.setattr(live_graph, "LONG", 0.0)
+    proof = tried(RIGHT, graph())
+    assert isinstance(proof, Proof), proof
+    assert proof.before_operations is proof.after_operations is proof.after_moved_bytes is None
 
 
 WRONG = {

@@ -27,7 +27,8 @@ def test_json_format_is_the_session_and_valid_json(make):
 
 
 def test_unknown_format_names_those_that_there_are(make):
-    with pytest.raises(UsageError, match=r"no format 'pdf'; there are terminal and json"):
+    *others, last = FORMATS
+    with pytest.raises(UsageError, match=f"no format 'pdf'; there are {', '.join(others)} and {last}$"):
         render(make.first_sight(), "pdf")
 
 

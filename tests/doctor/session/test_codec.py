@@ -1,6 +1,7 @@
 """The session's JSON: what is written is what is read, and what is no session is named as such."""
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -53,6 +54,7 @@ def test_every_fact_names_its_kind() -> None:
      json.dumps({"schema_version": 1, "findings": 3}),
      json.dumps({"schema_version": 1, "script": {"seconds": "long"}}),
      json.dumps({"schema_version": 1, "script": {"exit_code": True}})],
+    ids=itertools.count(),
 )  # fmt: skip
 def test_what_is_no_session_is_refused_with_a_word(text: str) -> None:
     with pytest.raises(SessionError):

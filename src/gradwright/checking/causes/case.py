@@ -14,10 +14,20 @@ from typing import Protocol
 
 import torch
 
+from gradwright.checking.cotangents import (
+    NEGATED,
+    OTHER,
+    RANDOM,
+    SCALED_DOWN,
+    SCALED_UP,
+    ZEROS,
+    Errors,
+    error_of,
+)
 from gradwright.checking.evidence import Point, Weighed
 from gradwright.checking.jacobian import MOST, columns_at
 from gradwright.checking.sharing import gradient_after_other_draws
-from gradwright.checking.trial import TimeUp, Trial
+from gradwright.checking.trial import TimeUp, Trial, largest_entry
 
 # How exact autograd's own gradient is, relative to its largest entry.
 EXACT = {"float64": 1e-12, "float32": 1e-5, "half": 1e-2}
@@ -73,6 +83,7 @@ class Case:
             oracle = columns_at(point, index) if point.plain is None else Autograd.at(point, index)
         self.point, self.index, self.oracle = point, index, oracle
         self.returned, self.entries = point.returned[index], oracle.entries
+        self._tried: list[tuple[str, torch.Tensor, torch.Tensor]] = []
         if isinstance(oracle, Autograd) and point.plain is not None:
             self.truth = point.plain[index]
         else:
@@ -152,6 +163,27 @@ class Case:
     def backward(self, cotangents: Sequence[torch.Tensor]) -> torch.Tensor:
         """What the subject returns for other cotangents: flat, whole. Cost: one gradient."""
         return self.trial.gradient(cotangents)[self.index]
+
+    def times(self, factor: float) -> torch.Tensor:
+        """What the subject returns for ``factor`` times the cotangents. Cost: one gradient."""
+        found = self.backward([factor * cotangent for cotangent in self.cotangents])
+        name = NEGATED if factor == -1 else SCALED_DOWN if abs(factor) < 1 else SCALED_UP
+        self._tried.append((name, self.pick(found) / factor, self.truth))
+        return found
+
+    def errors(self, size: float) -> Errors:
+        """The error under each kind of cotangent that has been asked for, by name; in parts of ``size``, for others
+        than these in parts of what is true for them."""
+        tried = [(RANDOM, self.part, self.truth), *self._tried]
+        if {"other_returned", "other_truth"} <= set(vars(self)):
+            tried.append((OTHER, self.pick(self.other_returned), self.other_truth))
+        if "at_zero" in vars(self):
+            tried.append((ZEROS, self.pick(self.at_zero), torch.zeros_like(self.truth)))
+        found: dict[str, float] = {}
+        for name, returned, truth in tried:
+            own = size if truth is self.truth else largest_entry(truth) or size
+            found[name] = max(error_of(returned, truth, own), found.get(name, 0.0))
+        return tuple(found.items())
 
     def true_under(self, cotangents: Sequence[torch.Tensor]) -> torch.Tensor:
         """The truth for other cotangents, at ``entries``. Cost: one gradient, or none."""

@@ -11,7 +11,7 @@ def fits(case: Case) -> Cause | None:
         return None
     if float((case.returned - case.other_returned).abs().max()) > 1e-9 * float(case.returned.abs().max()):
         return None
-    negative = case.backward([-cotangent for cotangent in case.cotangents])
+    negative = case.times(-1.0)
     if not case.same(case.pick(negative), case.part):
         return None  # the sign of it
     if case.largest <= case.doubt:  # of a true gradient of zero nothing else is left

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gradwright.checking.cotangents import Tried
 from gradwright.checking.problem import Problem
 from gradwright.checking.report import Finding, Level, NotChecked, Severity
 from gradwright.checking.verdict import InputVerdict
 
 LEVELS: tuple[Level, ...] = ("quick", "standard", "full")
-Answer = Finding | NotChecked | InputVerdict
+Answer = Finding | NotChecked | InputVerdict | Tried
 
 
 @dataclass(frozen=True)

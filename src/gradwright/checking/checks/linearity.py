@@ -29,6 +29,8 @@ def run(problem: Problem) -> Iterator[Answer]:
     for name, law in laws.all():
         for index in problem.wanted:
             apart = _asked(law, index)
+            if (tried := laws.tried(name, index, problem.point.plain)) is not None:
+                yield tried
             if apart is None:
                 continue
             if why := _declared(problem):

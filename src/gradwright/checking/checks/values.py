@@ -28,27 +28,32 @@ def run(problem: Problem) -> Iterator[Answer]:
             yield verdict
             continue
         if reason and verdict.verdict in ("wrong", "surrogate"):
-            yield dataclasses.replace(verdict, verdict="surrogate", reason=reason)
+            yield dataclasses.replace(verdict, verdict="surrogate", reason=reason, cotangents=())
             continue
         yield verdict
         if verdict.verdict == "wrong":
-            lossy = problem.reference is not None and verdict.cause in ("precision lost", "not finite")
-            yield CHECK.finding(
-                problem,
-                "GW104" if lossy else "GW101",
-                cause=verdict.cause,
-                message=_message(problem, verdict),
-                why=_why(verdict),
-                do=what_to_do(verdict),
-                index=verdict.index,
-                at=verdict.at,
-                returned=verdict.returned,
-                expected=verdict.expected,
-                worst_error=verdict.error,
-                factor=verdict.factor,
-                oracles=verdict.oracles,
-                **{name: value for name, value in verdict.details.items() if name != "factor"},
-            )
+            yield finding_of(problem, verdict)
+
+
+def finding_of(problem: Problem, verdict: InputVerdict) -> Finding:
+    """A wrong verdict as a finding."""
+    lossy = problem.reference is not None and verdict.cause in ("precision lost", "not finite")
+    return CHECK.finding(
+        problem,
+        "GW104" if lossy else "GW101",
+        cause=verdict.cause,
+        message=_message(problem, verdict),
+        why=_why(verdict),
+        do=what_to_do(verdict),
+        index=verdict.index,
+        at=verdict.at,
+        returned=verdict.returned,
+        expected=verdict.expected,
+        worst_error=verdict.error,
+        factor=verdict.factor,
+        oracles=verdict.oracles,
+        **{name: value for name, value in verdict.details.items() if name != "factor"},
+    )
 
 
 def _judged(problem: Problem) -> Iterable[InputVerdict | Finding]:

@@ -6,11 +6,12 @@ import sys
 
 import click
 
+from gradwright.doctor.commands.completing import code_or_words
 from gradwright.doctor.commands.scripts import USAGE
 
 
-@click.command()
-@click.argument("text", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.command(short_help="Explain a code or a pasted error message.")
+@click.argument("text", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=code_or_words)
 def explain(text: tuple[str, ...]) -> None:
     """Explain a code (GW301) or a pasted error message. A single "-" reads it from standard input."""
     from gradwright.doctor.explain import explain as explanation

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradwright.doctor.commands.completing import session_files
 from gradwright.doctor.commands.scripts import (
     CLEAN,
     FAILED,
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
 _OFTEN_LAST = {"--apply": "apply", "--diff": "diff", "--unsafe": "unsafe", "--outside": "outside"}
 
 
-@click.command(cls=ScriptCommand, options_metavar="[OPTIONS]")
+@click.command(
+    cls=ScriptCommand, options_metavar="[OPTIONS]", short_help="Show the verified fixes of a script, or make them."
+)
 @script_options
 @click.option("--apply", is_flag=True, help="Change the files; the old ones are kept beside them as FILE.orig.")
 @click.option("--diff", is_flag=True, help="Print one bare diff, for `patch -p0` or `git apply -p0`.")
 @click.option("--unsafe", is_flag=True, help="Also fixes that do something else at some inputs (they say which).")
 @click.option("--outside", is_flag=True, help="Also files that don't lie below the working directory.")
 @click.option(
-    "--session", type=click.Path(dir_okay=False, path_type=Path),
+    "--session", type=click.Path(dir_okay=False, path_type=Path), shell_complete=session_files,
     help="Take the fixes from this session.  [.gradwright/last.json; made if there is none of the script as it is]",
 )  # fmt: skip
 @click.pass_context
@@ -51,6 +55,12 @@ def fix(ctx: click.Context, /, script: tuple[str, ...], module: bool, **given: A
 
 
 def _fix(ctx: click.Context, script: tuple[str, ...], module: bool, given: dict[str, Any]) -> int:
+    from gradwright.doctor.ranks.identity import this_rank
+
+    if this_rank(os.environ) is not None:
+        raise UsageError(
+            "several ranks can't mend the same files: run `diagnose` under torchrun, then `gradwright fix` by itself"
+        )
     wanted = {name: given.pop(name) for name in _OFTEN_LAST.values()}
     named = given.get("session")
     if not ctx.meta.get("separated"):
@@ -116,7 +126,7 @@ def _report(named: Path | None, kept: Path, options: Options, argv: tuple[str, .
 
     click.echo(f"gradwright: {last}: diagnosing first", err=True)
     done = run_and_keep(options, kept, script_stdout=sys.stderr.fileno())
-    return done.report if done.failure is None else None
+    return done.report if done is not None and done.failure is None else None
 
 
 def _show(made: Plan, findings: list[Finding], *, bare: bool) -> None:

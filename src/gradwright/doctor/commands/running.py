@@ -11,21 +11,30 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gradwright.doctor.commands.several_ranks import run_as_rank
 from gradwright.doctor.conduct import Conducted, conduct, save
-from gradwright.doctor.mending.sessions import MISSING
-from gradwright.doctor.session.model import NotExamined
+from gradwright.doctor.ranks.identity import this_rank
+from gradwright.doctor.session.model import MISSING, NotExamined
 
 if TYPE_CHECKING:
     from gradwright.doctor.options import Options
     from gradwright.doctor.session.model import Report
 
 
-def run_and_keep(options: Options, session: Path, *, script_stdout: int | None) -> Conducted:
+def run_and_keep(options: Options, session: Path, *, script_stdout: int | None) -> Conducted | None:
     """The report of a run, with its session in the file ``session``, or elsewhere, told, if that can't be written.
 
     ``script_stdout`` is where the script's own prints go (``None``: where they belong). That the doctor failed is told.
+    Of several ranks one has the report of all; to the others it is ``None``.
     """
-    done = conduct(options, script_stdout=script_stdout, progress=sys.stderr)
+    rank = this_rank(os.environ)
+    done: Conducted | None
+    if rank is None:
+        done = conduct(options, script_stdout=script_stdout, progress=sys.stderr)
+    else:
+        done = run_as_rank(options, rank, session, script_stdout, _keep)
+        if done is None:
+            return None
     if done.failure is not None:
         gap = NotExamined(MISSING, "the doctor itself failed")
         report = dataclasses.replace(done.report, not_examined=(*done.report.not_examined, gap))
@@ -36,10 +45,13 @@ def run_and_keep(options: Options, session: Path, *, script_stdout: int | None) 
     return done
 
 
-def _keep(report: Report, path: Path) -> None:
+def _keep(report: Report, path: Path) -> Path:
+    """Where it is."""
     try:
         save(report, path)
+        return path
     except OSError as error:
         spare = Path(tempfile.gettempdir()) / f"gradwright-session-{os.getpid()}.json"
         save(report, spare)
         click.echo(f"gradwright: {path} can't be written ({error}); the session is in {spare}", err=True)
+        return spare

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gradwright.doctor.commands.completing import any_file, codes, script_files
 from gradwright.errors import GradwrightError, UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from gradwright.doctor.launch import Program
     from gradwright.doctor.options import Options
     from gradwright.doctor.settings import Settings
@@ -51,14 +54,32 @@ class ScriptCommand(click.Command):
             ours += 2 if word in takes_value else 1
         else:
             rest = []
+        if ours > len(args):
+            return super().parse_args(ctx, args)  # an option without its value
         return super().parse_args(ctx, [*args[:ours], "--", *rest])
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Where words are being completed, and the script is there, the options that follow are not ours."""
+        every = super().get_params(ctx)
+        if ctx.resilient_parsing and ctx.params.get("script"):
+            return [parameter for parameter in every if parameter.name == "script"]
+        return every
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        return any_file(incomplete) if ctx.params.get("script") else super().shell_complete(ctx, incomplete)
 
 
 def script_options(command: C) -> C:
     """The script, how long it may run, and which codes are meant."""
     for option in reversed(
         (
-            click.argument("script", metavar="SCRIPT [ARGUMENTS OF THE SCRIPT]...", nargs=-1, type=click.UNPROCESSED),
+            click.argument(
+                "script",
+                metavar="SCRIPT [ARGUMENTS OF THE SCRIPT]...",
+                nargs=-1,
+                type=click.UNPROCESSED,
+                shell_complete=script_files,
+            ),
             click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name, as in `python -m`."),
             click.option("--to-end", is_flag=True, help="Let the script run to its own end."),
             click.option(
@@ -78,12 +99,18 @@ def script_options(command: C) -> C:
                 "[if it ran less than 30 s]",
             ),
             click.option("--no-rerun", "rerun", flag_value="never", help="Never run it twice."),
-            click.option("--select", metavar="CODES", help="Only these codes or their beginnings, as in GW1,GW301."),
-            click.option("--ignore", metavar="CODES", help="Not these codes."),
+            selection_options,
         )
     ):
         command = option(command)
     return command
+
+
+def selection_options(command: C) -> C:
+    """Which codes are meant."""
+    command = click.option("--ignore", metavar="CODES", shell_complete=codes, help="Not these codes.")(command)
+    meant = "Only these codes or their beginnings, as in GW1,GW301."
+    return click.option("--select", metavar="CODES", shell_complete=codes, help=meant)(command)
 
 
 def asked(

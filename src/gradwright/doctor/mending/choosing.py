@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwright.doctor.mending.files import NotWritable, Text, read_text
-from gradwright.doctor.mending.hunks import DoesNotFit, Edit, applied, edits_of, path_of, unified
+from gradwright.doctor.session.hunks import DoesNotFit, Edit, applied, edits_of, path_of, unified
 from gradwright.doctor.session.model import Finding, Fix, Report, Source
 from gradwright.doctor.source.places import is_user_file
 

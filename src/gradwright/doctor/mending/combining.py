@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gradwright.doctor.mending.choosing import Offer, Target, offers_in
 from gradwright.doctor.mending.files import NotWritable
-from gradwright.doctor.mending.hunks import Edit
 from gradwright.doctor.mending.together import Change, change_of, share_code, why_not_together
+from gradwright.doctor.session.hunks import Edit
 from gradwright.doctor.session.model import Finding, Report
 
 _SEVERITY = {"error": 0, "warning": 1, "info": 1}

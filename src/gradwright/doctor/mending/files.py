@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gradwright.doctor.mending.hunks import Edit
+from gradwright.doctor.session.hunks import Edit
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 

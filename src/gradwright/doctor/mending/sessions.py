@@ -9,15 +9,12 @@ from pathlib import Path
 
 import gradwright
 from gradwright.doctor.mending.choosing import shown_path
-from gradwright.doctor.mending.hunks import path_of
 from gradwright.doctor.render.remedies import command_line
-from gradwright.doctor.session.codec import from_json
-from gradwright.doctor.session.model import Report, Source
+from gradwright.doctor.session.hunks import path_of
+from gradwright.doctor.session.model import MISSING, Report, Source
+from gradwright.doctor.session.reading import read_session
 from gradwright.doctor.source.places import is_user_file
 from gradwright.errors import SessionError, UsageError
-
-# What a report says was not examined when its run was cut short: there may be more findings, and more fixes.
-MISSING = "whatever is missing here"
 
 
 def last_session(path: Path, argv: Sequence[str], here: Path) -> Report | str:
@@ -25,9 +22,9 @@ def last_session(path: Path, argv: Sequence[str], here: Path) -> Report | str:
     if not path.is_file():
         return "there is no session yet"
     try:
-        report = _read(path)
+        report = read_session(path)
     except SessionError as error:
-        return f"the session in {path} can't be used: {error}"
+        return str(error)
     other = _of_another(report, argv, here)
     if other:
         return f"the last session is {other}"
@@ -47,9 +44,9 @@ def named_session(path: Path, argv: Sequence[str], here: Path) -> Report:
     if not path.is_file():
         raise UsageError(f"there is no session {path}; gradwright diagnose --session {path} ... makes one")
     try:
-        report = _read(path)
+        report = read_session(path)
     except SessionError as error:
-        raise UsageError(f"the session {path} can't be used: {error}") from None
+        raise UsageError(str(error)) from None
     other = _of_another(report, argv, here)
     if other:
         raise UsageError(f"the session {path} is {other}, not of {command_line(argv)}")
@@ -61,13 +58,6 @@ def named_session(path: Path, argv: Sequence[str], here: Path) -> Report:
             f"gradwright diagnose --session {path} {command_line(argv)} makes a new one"
         )
     return report
-
-
-def _read(path: Path) -> Report:
-    try:
-        return from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SessionError(str(error)) from None
 
 
 def _of_another(report: Report, argv: Sequence[str], here: Path) -> str:

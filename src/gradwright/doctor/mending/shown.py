@@ -9,11 +9,11 @@ from rich.text import Text
 from gradwright.doctor.mending.choosing import Offer
 from gradwright.doctor.mending.combining import MendedFile, Plan
 from gradwright.doctor.mending.files import byte_lines
-from gradwright.doctor.mending.hunks import Edit, unified
 from gradwright.doctor.mending.writing import Written
 from gradwright.doctor.render.layout import SEVERITY, Layout
 from gradwright.doctor.render.remedies import failures, proof_words, unsafe_words
 from gradwright.doctor.render.wording import UNSHOWABLE, clean, counted, listed
+from gradwright.doctor.session.hunks import Edit, unified
 from gradwright.doctor.session.model import Finding
 
 _INDENT = 2

@@ -15,8 +15,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwright.doctor.mending.hunks import Edit, applied
 from gradwright.doctor.mending.touched import Owners, Touched, names_of_module, touched
+from gradwright.doctor.session.hunks import Edit, applied
 
 
 @dataclass

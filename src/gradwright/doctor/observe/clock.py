@@ -26,6 +26,7 @@ class Clock:
         self._first: float | None = None
         self._last = 0.0
         self.skipped = 0.0
+        self.began = time.perf_counter()  # the script itself
         self.over = False
         self._raised = 0
         self._process = os.getpid()

@@ -18,6 +18,7 @@ from gradwright.checking import input_names
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault, guarded
 from gradwright.doctor.observe.specimens import SpecimenStore
+from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
 from gradwright.doctor.session.model import Subject
@@ -41,9 +42,14 @@ class FunctionWatch:
     """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
 
     def __init__(
-        self, clock: Clock, store: SpecimenStore, on_new: Callable[[Subject], None], on_fault: OnFault
+        self,
+        clock: Clock,
+        timeline: TimelineRecord,
+        store: SpecimenStore,
+        on_new: Callable[[Subject], None],
+        on_fault: OnFault,
     ) -> None:
-        self._clock, self._store, self._on_new = clock, store, on_new
+        self._clock, self._timeline, self._store, self._on_new = clock, timeline, store, on_new
         self.uses: dict[type[Function], FunctionUse] = {}
         self._before_forward = guarded(self._look_at_inputs, on_fault)
         self._await_cotangents = guarded(self._join_cotangents, on_fault)
@@ -89,6 +95,7 @@ class FunctionWatch:
             ended = time.perf_counter()
             use.forward_seconds += ended - started
             self._clock.saw(started, ended)
+            self._timeline.add(use.subject.id, "forward", started, ended)
         self._await_cotangents(use, kept, result)
         return result
 
@@ -135,6 +142,7 @@ class FunctionWatch:
                 ended = time.perf_counter()
                 use.backward_seconds += ended - started
                 self._clock.saw(started, ended)
+                self._timeline.add(use.subject.id, "backward", started, ended)
 
         apply.__name__, apply.__doc__ = original.__name__, original.__doc__
         return apply

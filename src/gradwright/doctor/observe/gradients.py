@@ -21,6 +21,7 @@ from torch import Tensor
 from gradwright.doctor.observe import late_losses
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault, guarded
+from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
@@ -79,13 +80,15 @@ class GradientWatch:
     def __init__(
         self,
         clock: Clock,
+        timeline: TimelineRecord,
         on_new: Callable[[Subject], None],
         before_backward: Callable[[Subject, Tensor | None], None],
         after_backward: Callable[[Subject], None],
         pulse: Callable[[], None],
         on_fault: OnFault,
     ) -> None:
-        self._clock, self._on_new, self._before, self._pulse = clock, on_new, before_backward, pulse
+        self._clock, self._timeline = clock, timeline
+        self._on_new, self._before, self._pulse = on_new, before_backward, pulse
         self._before_call = guarded(self._look, on_fault)
         self._after = guarded(after_backward, on_fault)
         self._late = late_losses.LateLosses(self._loss)
@@ -127,6 +130,7 @@ class GradientWatch:
                 site.calls += 1
                 site.seconds += ended - started
                 self._clock.saw(started, ended)
+                self._timeline.add(site.subject.id, "gradient call", started, ended)
                 if api == "backward":
                     self._after(site.subject)
 

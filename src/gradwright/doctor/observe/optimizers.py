@@ -14,6 +14,7 @@ remembered only where it holds the same parameters: a predecessor's model may li
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -28,6 +29,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault, guarded
+from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
@@ -70,6 +72,7 @@ class OptimizerUse:
     added_to_stale: bool = False
     cleared: bool = False
     site: Subject | None = None
+    began: float | None = None  # the step that is under way
 
     def keep_what_belongs_to(self, optimizer: Optimizer) -> None:
         """See NOTE [stale gradients], its end."""
@@ -91,6 +94,7 @@ class OptimizerWatch:
     def __init__(
         self,
         clock: Clock,
+        timeline: TimelineRecord,
         on_new: Callable[[Subject], None],
         pulse: Callable[[], None],
         on_fault: OnFault,
@@ -98,7 +102,8 @@ class OptimizerWatch:
         before_step: OnStep = _nothing,
         after_step: OnStep = _nothing,
     ) -> None:
-        self._clock, self._on_new, self._pulse, self._on_fault, self._apart = clock, on_new, pulse, on_fault, apart
+        self._clock, self._timeline, self._apart = clock, timeline, apart
+        self._on_new, self._pulse, self._on_fault = on_new, pulse, on_fault
         self._tell_before, self._tell_after = before_step, after_step
         self.uses: weakref.WeakKeyDictionary[Optimizer, OptimizerUse] = weakref.WeakKeyDictionary()
         self._all: list[OptimizerUse] = []
@@ -130,9 +135,11 @@ class OptimizerWatch:
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         use = self.uses.get(optimizer) or self._meet(optimizer)
+        use.began = None  # of a step that raised
         with self._apart():
             self._judge(use)
             self._tell_before(optimizer, use.subject)
+        use.began = time.perf_counter()
 
     def _judge(self, use: OptimizerUse) -> None:
         if use.added_to_stale and not use.cleared and all(held.now() is not None for held in use.remembered):
@@ -142,9 +149,13 @@ class OptimizerWatch:
                 use.first_stale = use.steps
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        ended = time.perf_counter()
         use = self.uses.get(optimizer)
         if use is None:
             return
+        if use.began is not None:
+            self._timeline.add(use.subject.id, "step", use.began, ended)
+            use.began = None
         with self._apart():
             self._judge(use)
             use.remembered = list(islice(self._remembered(optimizer), _SAMPLE))

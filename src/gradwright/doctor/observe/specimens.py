@@ -48,6 +48,7 @@ class SpecimenStore:
         self.max_bytes, self.per_subject = max_bytes, per_subject
         self.bytes = 0
         self._seen: dict[str, dict[Any, Kept | None]] = {}
+        self._made: dict[str, int] = {}
         self._dropped: dict[str, int] = {}
 
     def of(self, subject: str) -> list[Kept]:
@@ -85,9 +86,19 @@ class SpecimenStore:
             for count in [sum(1 for _ in tensors_in(arg))]
             for index, tensor in enumerate(tensors_in(arg))
         ]
-        kept = Kept(Specimen(f"{subject}#{len(seen)}", subject, call, tuple(specs), size), copies, tuple(wanted))
+        number = max(self._made.get(subject, 0), len(seen))
+        self._made[subject] = number + 1
+        kept = Kept(Specimen(f"{subject}#{number}", subject, call, tuple(specs), size), copies, tuple(wanted))
         seen[mark] = kept
         return kept
+
+    def withdraw(self, kept: Kept) -> None:
+        """It was no specimen after all; its number is not given away again."""
+        seen = self._seen.get(kept.about.subject, {})
+        mark = next((mark for mark, one in seen.items() if one is kept), None)
+        if mark is not None:
+            del seen[mark]
+            self.bytes -= kept.about.bytes + sum(tensor_bytes(tensor) for tensor in tensors_in(kept.cotangents))
 
     def keep_cotangents(self, kept: Kept, cotangents: Sequence[Any]) -> None:
         """The real cotangents of that call, with their strides."""

@@ -24,6 +24,7 @@ from gradwright.doctor.observe.lookers import all_lookers
 from gradwright.doctor.observe.losses import LossWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
+from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import Environment, NotExamined, Subject
@@ -48,21 +49,29 @@ class Watch:
     ) -> None:
         self._journal, self.clock, self._whole_script = journal, clock, whole_script
         self.store = SpecimenStore(max_bytes)
+        self.timeline = TimelineRecord(clock)
         self._flushed = 0.0
         self._pulses = 0
         self._faulty = False
         self._more: list[Callable[[], list[Fact]]] = []
         self.faults = FaultWatch()
         self.losses = LossWatch(self._fault)
-        self.functions = FunctionWatch(clock, self.store, self._meet, self._fault)
+        self.functions = FunctionWatch(clock, self.timeline, self.store, self._meet, self._fault)
         around = Surroundings(clock, self._meet, self._fault, self.faults.ours)
         self.lookers: list[Looker] = [looker(around) for looker in all_lookers()]
         self.optimizers = OptimizerWatch(
-            clock, self._meet, self._pulse, self._fault, self.faults.ours, self._before_step, self._after_step
+            clock,
+            self.timeline,
+            self._meet,
+            self._pulse,
+            self._fault,
+            self.faults.ours,
+            self._before_step,
+            self._after_step,
         )
         self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met, self._fault)
         self.gradients = GradientWatch(
-            clock, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
+            clock, self.timeline, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
         )
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
@@ -106,6 +115,8 @@ class Watch:
     def flush(self) -> None:
         self._journal.script(steps=self.clock.steps, gradients=self.clock.gradients)
         self._journal.add(*self.facts())
+        if self._whole_script:
+            self._journal.add(*self.timeline.unwritten())
         self._flushed = time.perf_counter()
 
     def _meet(self, subject: Subject) -> None:

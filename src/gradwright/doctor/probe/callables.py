@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -13,8 +13,9 @@ from gradwright import checking
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, fresh
+from gradwright.doctor.probe.spending import or_told, spent_in_calls
 from gradwright.doctor.probe.tracing import distinct_bytes, trace
-from gradwright.doctor.probe.verdicts import verdict_facts
+from gradwright.doctor.probe.verdicts import BESIDE_VALUE, verdict_facts
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined, Subject
 
@@ -30,7 +31,13 @@ def probe_callable(
             lambda: checking.judge_values(fn, inputs, wanted, names=names, deadline=time.monotonic() + limits.seconds),
             limits,
         )
-        yield from verdict_facts(judged.value or (), subject=subject.id, specimen="", tried_on=describe(inputs))
+        yield from verdict_facts(
+            judged.value or (),
+            subject=subject.id,
+            specimen="",
+            tried_on=describe(inputs),
+            untried=((BESIDE_VALUE, "made of custom Functions alone; gw.check makes them of a callable, too"),),
+        )
         if judged.how != "returned":
             yield NotExamined(f"the gradient of {subject.name}", judged.why)
     cost = attempt(lambda: _cost(subject, fn, inputs), limits)
@@ -40,7 +47,7 @@ def probe_callable(
         yield NotExamined(f"the cost of {subject.name} per line", cost.why)
 
 
-def _cost(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> list[Fact]:
+def _cost(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> list[Fact | NotExamined]:
     given = fresh(inputs)
     started = time.perf_counter()
     with torch.no_grad():
@@ -55,4 +62,10 @@ def _cost(subject: Subject, fn: Any, inputs: tuple[Any, ...]) -> list[Fact]:
         tried_on=describe(inputs),
         minimum_bytes=distinct_bytes(given, result),
     )
-    return [operations_fact(found, measured), *loop_facts(found, measured)]
+
+    def called() -> Callable[[], Any]:
+        mine = fresh(inputs)
+        return lambda: fn(*mine)
+
+    (taken,), told = or_told(lambda: [spent_in_calls(called, found, seconds)], subject.name, phases=1)
+    return [operations_fact(found, measured, taken), *loop_facts(found, measured), *told]

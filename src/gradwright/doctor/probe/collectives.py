@@ -1,13 +1,18 @@
-"""Does a Function talk to other processes? Tried alone, it would wait for them for ever."""
+"""Does a Function talk to other processes? Tried alone, it would wait for them for ever.
+
+NOTE [peers of a child]: a forked child holds the sockets of its parent's process groups. A collective in it would reach
+the peers of the parent, which may still be at work: where what is tried talks to others unseen, it fails instead.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dis
 import inspect
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _DEPTH = 3  # helpers of helpers
@@ -18,6 +23,39 @@ _METHODS = frozenset(
     for verb in ("allreduce", "all_reduce", "allgather", "all_gather", "reduce_scatter", "alltoall", "all_to_all")
     for suffix in ("", "_into_tensor", "_tensor", "_single", "_coalesced")
 )
+
+
+T = TypeVar("T")
+# Of torch's process groups: what sends or waits.
+_SENDING = (
+    "all_gather_single", "all_gather_single_coalesced", "all_to_all_single", "allgather", "allgather_coalesced",
+    "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "alltoall_base", "barrier",
+    "broadcast", "gather", "monitored_barrier", "recv", "recv_anysource", "reduce", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "scatter", "send",
+    "_allgather_base", "_reduce_scatter_base",
+)  # fmt: skip
+
+
+def has_peers() -> bool:
+    """Whether this process shares a process group with others."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return int(distributed.get_world_size()) > 1
+
+
+def without_peers(work: Callable[[], T]) -> T:
+    """In a forked child: see NOTE [peers of a child]. Raises what ``work`` does; RuntimeError at a collective."""
+    if has_peers():
+        group = sys.modules["torch.distributed"].ProcessGroup
+        for name in _SENDING:
+            if hasattr(group, name):
+                setattr(group, name, _refused)
+    return work()
+
+
+def _refused(*_: object, **__: object) -> NoReturn:
+    raise RuntimeError("it talks to other processes, which can't be tried alone")
 
 
 def talks_to_processes(function: type[Any]) -> bool:

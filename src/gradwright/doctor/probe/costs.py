@@ -6,20 +6,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradwright.doctor.probe.spending import Spent
 from gradwright.doctor.probe.tracing import Counts, Instruction, Trace
 from gradwright.doctor.session.facts import LineCost, LoopShape, OpsPerLine, Phase
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
 from gradwright.doctor.source.nests import LoopSpan, loops_around
-from gradwright.doctor.source.places import location_in, relative, text_of_file
+from gradwright.doctor.source.places import line_in, location_in, relative, text_of_file
 
 _FEWEST = 32  # operations in a loop below which nobody calls it slow
 _LINES = 12
+_WORTH_A_LINE = 0.01  # of a call: what Python needs to be told of, where nothing is dispatched
+
+
+_UNTIMED = Spent()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a phase besides its trace: seconds of one full-size call, its share of the watched time."""
+    """What is known of a phase besides its trace: seconds of one full-size call, its share of the watched time.
+
+    ``shrunk``: it was traced on something smaller than what was called.
+    """
 
     subject: str
     phase: Phase
@@ -28,23 +36,33 @@ class Measured:
     tried_on: str
     minimum_bytes: int
     full_operations: int | None = None
+    shrunk: bool = False
 
 
-def line_costs(trace: Trace) -> tuple[LineCost, ...]:
-    """By expression, heaviest first."""
+def line_costs(trace: Trace, spent: Spent, seconds: float) -> tuple[LineCost, ...]:
+    """By expression, heaviest first: those that dispatch most and those that take longest, then lines that dispatch
+    nothing and take their time all the same."""
     costs = [
         LineCost(
             location=location_in(code, instruction, counts.line),
             operations=counts.operations,
             scalar_operations=counts.scalar_operations,
             bytes=counts.bytes,
+            seconds=spent.expressions.get((code, instruction), 0.0),
         )
         for (code, instruction), counts in trace.instructions.items()
     ]
-    return tuple(sorted(costs, key=lambda cost: -cost.operations)[:_LINES])
+    costs.sort(key=lambda cost: -cost.operations)
+    slowest = sorted(costs[_LINES:], key=lambda cost: -cost.seconds)[:_LINES]
+    of_python = [
+        LineCost(location=line_in(code, line), operations=0, scalar_operations=0, bytes=0, seconds=taken)
+        for (code, line), taken in sorted(spent.lines.items(), key=lambda one: -one[1])[:_LINES]
+        if taken > _WORTH_A_LINE * seconds
+    ]
+    return (*costs[:_LINES], *(cost for cost in slowest if cost.seconds), *of_python)
 
 
-def operations_fact(trace: Trace, measured: Measured) -> OpsPerLine:
+def operations_fact(trace: Trace, measured: Measured, spent: Spent = _UNTIMED) -> OpsPerLine:
     return OpsPerLine(
         id=f"operations {measured.phase} {measured.subject}",
         subject=measured.subject,
@@ -54,7 +72,9 @@ def operations_fact(trace: Trace, measured: Measured) -> OpsPerLine:
         minimum_bytes=measured.minimum_bytes,
         seconds=measured.seconds,
         tried_on=measured.tried_on,
-        lines=line_costs(trace),
+        lines=line_costs(trace, spent, measured.seconds),
+        flops=trace.flops,
+        shrunk=measured.shrunk,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from gradwright.checking.problem import Problem
 from gradwright.checking.report import Gathered
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
-from gradwright.doctor.session.facts import Fact, Flaw
+from gradwright.doctor.probe.verdicts import BESIDE_VALUE, with_more
+from gradwright.doctor.session.facts import Fact, Flaw, GradientVerdict
 from gradwright.doctor.session.model import NotExamined
 
 # Their answers are facts of their own, which other rules read.
@@ -22,9 +24,16 @@ _MADE_ALREADY = ("value", "surrogate", "mutation")
 
 
 def flaw_facts(
-    use: FunctionUse, kept: Kept, args: tuple[Any, ...], tried_on: str, outputs: Sequence[bool] | None, limits: Limits
+    use: FunctionUse,
+    kept: Kept,
+    args: tuple[Any, ...],
+    tried_on: str,
+    outputs: Sequence[bool] | None,
+    verdicts: Sequence[GradientVerdict],
+    limits: Limits,
 ) -> Iterator[Fact | NotExamined]:
-    """Every check of level standard, in a forked child; a fact per finding."""
+    """Every check of level standard, in a forked child; a fact per finding, and ``verdicts`` on this specimen once
+    more, with what these checks saw and left out."""
 
     def work() -> Gathered:
         problem = Problem(
@@ -44,7 +53,9 @@ def flaw_facts(
     tried = attempt(work, Limits(limits.seconds + 2.0, limits.memory_bytes))
     if tried.how != "returned" or tried.value is None:
         yield NotExamined(f"layouts, linearity and contract of {use.subject.name}", tried.why)
+        yield from (replace(one, untried=(*one.untried, (BESIDE_VALUE, tried.why))) for one in verdicts)
         return
+    yield from (with_more(one, tried.value) for one in verdicts)
     for number, finding in enumerate(tried.value.findings):
         yield Flaw(
             id=f"flaw {number} {kept.about.id}",

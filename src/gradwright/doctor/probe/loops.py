@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, loop_facts, operations_fact
 from gradwright.doctor.probe.shrink import describe, fresh
+from gradwright.doctor.probe.spending import or_told, spent_in_calls
 from gradwright.doctor.probe.tracing import trace
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined
@@ -66,9 +67,9 @@ def _named_in(expression: ast.expr, use: LoopUse) -> Iterator[Any]:
             yield thing
 
 
-def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
+def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact | NotExamined]:
     program = compiled_loop(use)
-    names = {**use.globals, **dict(zip(use.live_ins[0], fresh(tuple(use.live_ins[0].values())), strict=True))}
+    names = _names(use)
     found = trace(lambda: exec(program, names), seconds=3.0)  # the user's own loop, as it stands in the user's file
     measured = Measured(
         subject=use.subject.id,
@@ -78,7 +79,18 @@ def _replay(use: LoopUse, share: Callable[[float], float]) -> list[Fact]:
         tried_on=describe(tuple(use.live_ins[0].values())),
         minimum_bytes=0,
     )
-    return [operations_fact(found, measured), *loop_facts(found, measured, use.subject.location)]
+
+    def entered() -> Callable[[], None]:
+        mine = _names(use)
+        return lambda: exec(program, mine)
+
+    name = f"the loop at {use.subject.location}"
+    (taken,), told = or_told(lambda: [spent_in_calls(entered, found, measured.seconds)], name, phases=1)
+    return [operations_fact(found, measured, taken), *loop_facts(found, measured, use.subject.location), *told]
+
+
+def _names(use: LoopUse) -> dict[str, Any]:
+    return {**use.globals, **dict(zip(use.live_ins[0], fresh(tuple(use.live_ins[0].values())), strict=True))}
 
 
 def compiled_loop(use: LoopUse) -> Any:

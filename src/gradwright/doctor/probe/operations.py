@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradwright.doctor.probe.tracing import only_views
 from gradwright.doctor.source.seen import Key
+from gradwright.ground.operations import only_views
 from gradwright.ground.tensors import tensor_bytes, tensors_in
 
 MOST_OPERATIONS = 2_000  # of one call: beyond it the body is a loop, which is another rule's matter

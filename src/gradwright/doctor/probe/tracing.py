@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from gradwright.doctor.source.places import is_library_file, is_user_file
+from gradwright.ground.operations import only_views, touched
 from gradwright.ground.tensors import tensor_bytes, tensors_in
 
 Instruction = tuple[CodeType, int]
@@ -45,11 +47,18 @@ class Counts:
 
 @dataclass
 class Trace:
-    """What one traced call did. ``complete`` is False when it was cut off by its time limit."""
+    """What one traced call did. ``flops``: of dense products and convolutions. ``complete`` is False when it was cut
+    off by its time limit."""
 
     instructions: dict[Instruction, Counts] = field(default_factory=dict)
     lines: Counter[tuple[CodeType, int]] = field(default_factory=Counter)
+    flops: int = 0
     complete: bool = True
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Those from which operations were dispatched."""
+        return frozenset(code.co_filename for code, _ in self.instructions)
 
     @property
     def operations(self) -> int:
@@ -60,11 +69,12 @@ class Trace:
         return sum(counts.bytes for counts in self.instructions.values())
 
 
-@functools.cache
-def only_views(func: Any) -> bool:
-    """An operation that hands out a view of its input and moves no bytes."""
-    returns = func._schema.returns
-    return bool(returns) and all(item.alias_info is not None for item in returns) and not func._schema.is_mutable
+def flops_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    """Of one dense product or convolution, by torch's own table; 0 of any other operation."""
+    formula = flop_registry.get(getattr(func, "_overloadpacket", None))
+    if formula is None or any(tensor.layout is not torch.strided for tensor in tensors_in(args, 2)):
+        return 0
+    return int(formula(*args, **(kwargs or {}), out_val=result))
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
@@ -78,11 +88,10 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and not _is_subject(frame.f_code.co_filename):
-            frame = frame.f_back
+        frame = subject_frame(sys._getframe(1))
         if frame is None:
             return result
+        self._trace.flops += flops_of(func, args, kwargs, result)
         key = (frame.f_code, frame.f_lasti)
         counts = self._trace.instructions.get(key)
         if counts is None:
@@ -92,20 +101,34 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         if only_views(func):
             counts.views += 1
         else:
-            touched = [*tensors_in(args, 2), *produced]
-            most = max((tensor.numel() for tensor in touched), default=0)
+            tensors = touched(args, produced)
+            most = max((tensor.numel() for tensor in tensors), default=0)
             counts.scalar_operations += most <= 1
             counts.short_operations += most <= _SHORT
             counts.single_results += bool(produced) and all(tensor.numel() == 1 for tensor in produced)
-            counts.bytes += sum(map(tensor_bytes, touched))
+            counts.bytes += sum(map(tensor_bytes, tensors))
         if counts.operations % 64 == 0 and time.monotonic() > self._deadline:
             raise EnoughTraced
         return result
 
 
+def subject_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's or of a library's, from this one outwards: what dispatched an operation."""
+    while frame is not None and not is_subject(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 @functools.cache
-def _is_subject(path: str) -> bool:
-    return path.startswith("<gradwright loop") or is_user_file(path) or is_library_file(path)
+def is_subject(path: str) -> bool:
+    """Whether the code of a file is looked at."""
+    return is_own(path) or is_library_file(path)
+
+
+@functools.cache
+def is_own(path: str) -> bool:
+    """Whether a file is the user's, or a loop of the user's that is replayed."""
+    return path.startswith("<gradwright loop") or is_user_file(path)
 
 
 def trace(work: Callable[[], object], seconds: float) -> Trace:
@@ -118,7 +141,7 @@ def trace(work: Callable[[], object], seconds: float) -> Trace:
         return local
 
     def anywhere(frame: FrameType, event: str, _: Any) -> Any:
-        return local if _is_subject(frame.f_code.co_filename) else None
+        return local if is_subject(frame.f_code.co_filename) else None
 
     before = sys.gettrace()
     with torch.no_grad():

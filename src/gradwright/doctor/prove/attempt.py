@@ -106,6 +106,7 @@ class Attempt:
         # Bytes at another size than the seconds would be read as bytes at that size.
         counted_there = timing is not None and timing.bytes_on == timing.on
         counted_there = counted_there and timing is not None and timing.before_bytes != timing.after_bytes
+        before, after = (timing.before_counted, timing.after_counted) if timing else (None, None)
         return Proof(
             verdict="proved" if certificate else "verified",
             on=(*self.harness.tried(), *dict.fromkeys(notes)),
@@ -119,6 +120,10 @@ class Attempt:
             certificate=certificate,
             before_bytes=timing.before_bytes if timing and counted_there else None,
             after_bytes=timing.after_bytes if timing and counted_there else None,
+            before_operations=before.operations if before else None,
+            after_operations=after.operations if after else None,
+            before_moved_bytes=before.moved_bytes if before else None,
+            after_moved_bytes=after.moved_bytes if after else None,
         )
 
     # --- rungs -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""One call on the clock: its seconds, forward and backward, and its bytes."""
+"""One call on the clock: its seconds, forward and backward; and one that is counted: its bytes and operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from gradwright.doctor.prove.copies import arguments
-from gradwright.doctor.prove.memory import MOST_OPERATIONS, PeakBytes, TooManyOperationsError
+from gradwright.doctor.prove.counting import MOST_OPERATIONS, TooManyOperationsError
+from gradwright.doctor.prove.memory import PeakBytes
 from gradwright.doctor.prove.specimens import Args
 from gradwright.doctor.prove.trees import named_leaves, tensors
 from gradwright.doctor.prove.trial import Subject, undisturbed
@@ -82,9 +83,10 @@ def once(setting: Setting, subject: Subject, args: Args, counter: PeakBytes | No
             try:
                 if counter is None:
                     return _timed(setting, subject, mine, leaves)
+                counter.begin()
                 counter.known(*tensors(mine))
                 with counter:
-                    return _timed(setting, subject, mine, leaves)
+                    return _timed(setting, subject, mine, leaves, counter)
             except TooManyOperationsError:
                 return None
             except Exception:  # it is someone else's code
@@ -93,10 +95,16 @@ def once(setting: Setting, subject: Subject, args: Args, counter: PeakBytes | No
     return None
 
 
-def _timed(setting: Setting, subject: Subject, args: Args, leaves: dict[str, torch.Tensor]) -> Seconds:
+def _timed(
+    setting: Setting, subject: Subject, args: Args, leaves: dict[str, torch.Tensor], counter: PeakBytes | None = None
+) -> Seconds:
+    if counter is not None:
+        counter.counts = setting.phase != "backward"
     start = time.perf_counter()
     returned = subject(*args)
     middle = time.perf_counter()
+    if counter is not None:
+        counter.counts = False
     if setting.phase == "forward" or not leaves:
         return Seconds(middle - start, 0.0)
     outputs = [value for _, value in named_leaves(list(returned), list(returned.values()))]
@@ -104,14 +112,28 @@ def _timed(setting: Setting, subject: Subject, args: Args, leaves: dict[str, tor
     if not roots:
         return Seconds(middle - start, 0.0)
     cotangents = [torch.ones_like(root) for root in roots]
+    if counter is not None:
+        counter.counts = True
     before = time.perf_counter()
     torch.autograd.grad(roots, list(leaves.values()), cotangents, allow_unused=True)
     return Seconds(middle - start, time.perf_counter() - before)
 
 
-def peak_bytes(setting: Setting, subject: Subject, args: Args, most_operations: int = MOST_OPERATIONS) -> int | None:
-    """The most bytes that one call has at once. None if it raises, or is of too many operations to count."""
+@dataclass(frozen=True)
+class Counted:
+    """Of one call: ``peak_bytes``, the most that it has at once; of the phase that is timed: the ``operations`` that it
+    dispatches, and the bytes that these read and write (``moved_bytes``); None where that is not known."""
+
+    peak_bytes: int
+    operations: int | None
+    moved_bytes: int | None
+
+
+def counted(setting: Setting, subject: Subject, args: Args, most_operations: int = MOST_OPERATIONS) -> Counted | None:
+    """What one call comes to. None if it raises, or is of too many operations to count."""
     if not setting.counted:
         return None
     counter = PeakBytes(most_operations)
-    return counter.peak if once(setting, subject, args, counter) else None
+    if once(setting, subject, args, counter) is None:
+        return None
+    return Counted(counter.peak, counter.operations, counter.moved)

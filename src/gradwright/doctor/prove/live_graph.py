@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gradwright.checking.chance import reproducible
 from gradwright.doctor.prove import faults
+from gradwright.doctor.prove.counting import Counting, TooManyOperationsError
 from gradwright.doctor.prove.live_values import apart, leaves_of_graph
 from gradwright.doctor.prove.mutants import mutants
 from gradwright.doctor.session.model import Proof
@@ -107,6 +108,7 @@ def prove_on_live_graph(proposal: Proposal, region: LiveRegion, on: str, deadlin
     if told:
         return told
     before, after = attempt.seconds(original, candidate)
+    counted = attempt.counted(original, candidate)
     if after * FASTER >= before:
         return f"{on}: it is no faster: {after:.3g} s, before {before:.3g} s"
     tried = rejected = 0
@@ -133,6 +135,10 @@ def prove_on_live_graph(proposal: Proposal, region: LiveRegion, on: str, deadlin
         before_seconds=before,
         after_seconds=after,
         mutants_tried=tried,
+        before_operations=counted[0].operations if counted else None,
+        after_operations=counted[1].operations if counted else None,
+        before_moved_bytes=counted[0].moved if counted else None,
+        after_moved_bytes=counted[1].moved if counted else None,
     )
 
 
@@ -148,19 +154,21 @@ class _Attempt:
         self.returns = any(isinstance(node, ast.Return) for node in region.statements)
         self.leaves: list[Tensor] | None = None
 
-    def run(self, statements: Sequence[ast.stmt], added: str) -> _Outcome:
+    def run(self, statements: Sequence[ast.stmt], added: str, counting: Counting | None = None) -> _Outcome:
         names = {**self.region.names, faults.NAME: faults}
         for name in self.region.mutates:
             if name in names:
                 names[name] = _own(names[name])
         body = [_without_return(statement) for statement in statements]
         code = compile(ast.fix_missing_locations(ast.Module(body, [])), self.region.path, "exec", dont_inherit=True)
+        watched: contextlib.AbstractContextManager[Any] = counting or contextlib.nullcontext()
         with reproducible(0), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 exec(added, names)
                 started = time.perf_counter()
-                exec(code, names)  # the user's own statements, or the candidate for them
+                with watched:
+                    exec(code, names)  # the user's own statements, or the candidate for them
                 results = {name: _leaves_of(names[name]) for name in (*self.region.results, RETURNED) if name in names}
                 gradients = self._gradients(results)
                 return _Outcome(results, gradients, time.perf_counter() - started)
@@ -176,6 +184,18 @@ class _Attempt:
             if candidate.seconds < LONG:
                 after.append(self.run(self.candidate, self.proposal.added).seconds)
         return min(before), min(after)
+
+    def counted(self, original: _Outcome, candidate: _Outcome) -> tuple[Counting, Counting] | None:
+        """What the statements dispatch, without the gradients of what they leave. None: too much to count."""
+        if max(original.seconds, candidate.seconds) >= LONG:
+            return None
+        both = Counting(), Counting()
+        try:
+            self.run(self.region.statements, "", both[0])
+            self.run(self.candidate, self.proposal.added, both[1])
+        except (_FailedError, TooManyOperationsError):
+            return None
+        return both
 
     def _gradients(self, results: Mapping[str, list[Any]]) -> list[Tensor | None] | None:
         """Of a random functional of everything that is differentiable. None: nothing is."""

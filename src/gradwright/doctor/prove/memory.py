@@ -6,33 +6,22 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-MOST_OPERATIONS = 20_000
+from gradwright.doctor.prove.counting import MOST_OPERATIONS, Counting
 
 
-class TooManyOperationsError(Exception):
-    """Counting would take too long."""
-
-
-class PeakBytes(TorchDispatchMode):
+class PeakBytes(Counting):
     """Counts the storages that operations make inside, while they live. ``peak``: the most bytes at once.
 
     Source: storages are told apart by ``StorageWeakRef``, as torch's own multiprocessing does.
     """
 
     def __init__(self, most_operations: int = MOST_OPERATIONS) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        super().__init__(most_operations)
         self.peak = 0
-        self._most_operations = most_operations
         self._now = 0
-        self._operations = 0
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # the wrapper that skips it imports torch._dynamo: seconds, in every forked child
 
     def known(self, *given: torch.Tensor) -> None:
         """Storages that were there before."""
@@ -40,10 +29,7 @@ class PeakBytes(TorchDispatchMode):
             self._note(tensor, 0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._operations += 1
-        if self._operations > self._most_operations:
-            raise TooManyOperationsError
-        result = func(*args, **(kwargs or {}))
+        result = super().__torch_dispatch__(func, types, args, kwargs)
         for value in tree_leaves(result):
             if isinstance(value, torch.Tensor) and value.layout is torch.strided:
                 self._note(value, value.untyped_storage().nbytes())

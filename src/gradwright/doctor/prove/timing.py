@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gradwright.doctor.prove.clock import Seconds, Setting, measure, median, once, peak_bytes
-from gradwright.doctor.prove.memory import MOST_OPERATIONS
+from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, median, once
+from gradwright.doctor.prove.counting import MOST_OPERATIONS
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
 from gradwright.doctor.prove.trial import Subject
@@ -32,7 +32,10 @@ A_LITTLE = 1e-4
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast, round by round."""
+    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast, round by round.
+
+    ``before_counted``, ``after_counted``: what was counted on inputs ``on``, of each; None where nothing was.
+    """
 
     before: float
     after: float
@@ -41,6 +44,8 @@ class Timing:
     before_bytes: int | None = None
     after_bytes: int | None = None
     bytes_on: str = ""
+    before_counted: Counted | None = None
+    after_counted: Counted | None = None
 
     def no_gain(self) -> str:
         """Why it is not worth changing anything: the figures; "" if it is faster or smaller."""
@@ -84,11 +89,12 @@ def compare_speed(
         before, after = (median(one) for one in found)
         ratio = _ratio(setting, found)
         most_operations = MOST_OPERATIONS if before.all < COUNTED_SECONDS else FEW_OPERATIONS
-        both = [peak_bytes(setting, one, small, most_operations) for one in (setting.original, setting.candidate)]
-        counted = both[0], both[1], describe(small)
-        if None in counted and best:
-            counted = best.before_bytes, best.after_bytes, best.bytes_on
-        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio, *counted)
+        both = [counted(setting, one, small, most_operations) for one in (setting.original, setting.candidate)]
+        old, new = (None if one is None else one.peak_bytes for one in both)
+        peaks = old, new, describe(small)
+        if None in peaks and best:
+            peaks = best.before_bytes, best.after_bytes, best.bytes_on
+        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio, *peaks, *both)
         if describe(small) == describe(args):
             return best
         per_element = (before.all + after.all) / max(1, _elements(small, None))
@@ -102,10 +108,11 @@ def compare_speed(
     whole = _alone(setting, args, full, deadline) if seconds is not None and best else None
     if seconds is None or best is None or whole is None:
         return best
-    ratio = seconds / max(whole, 1e-9)
+    ratio = seconds / max(whole.seconds, 1e-9)
     if ratio < needed <= best.ratio:
         return best  # the run had the machine to itself, or had not: both at one time know better
-    return Timing(seconds, whole, describe(args), ratio, best.before_bytes, best.after_bytes, best.bytes_on)
+    peaks = best.before_bytes, best.after_bytes, best.bytes_on
+    return Timing(seconds, whole.seconds, describe(args), ratio, *peaks, None, whole.counted)
 
 
 def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
@@ -114,8 +121,14 @@ def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
     return statistics.median(old / max(new, 1e-9) for old, new in zip(original, candidate, strict=True))
 
 
-def _alone(setting: Setting, args: Args, full: int, deadline: float) -> float | None:
-    """Seconds of the candidate's phase on the whole arguments, if these can be had before long."""
+@dataclass(frozen=True)
+class _Alone:
+    seconds: float
+    counted: Counted | None
+
+
+def _alone(setting: Setting, args: Args, full: int, deadline: float) -> _Alone | None:
+    """The candidate's phase on the whole arguments, if these can be had before long."""
     for subject in (setting.prepared, setting.candidate):
         if subject is None or (subject is setting.prepared and not _same_work(setting, subject, args)):
             continue
@@ -123,7 +136,9 @@ def _alone(setting: Setting, args: Args, full: int, deadline: float) -> float | 
         if _can_be_called(setting, subject, args, full, most):
             found = measure(setting, (subject,), args)
             if found:
-                return median(found[0]).of(setting.phase)
+                one = median(found[0])
+                most_operations = MOST_OPERATIONS if one.all < COUNTED_SECONDS else FEW_OPERATIONS
+                return _Alone(one.of(setting.phase), counted(setting, subject, args, most_operations))
     return None
 
 

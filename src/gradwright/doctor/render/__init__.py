@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from gradwright.doctor.session.model import Report
 from gradwright.errors import UsageError
+
+if TYPE_CHECKING:  # the command line reads FORMATS, and --help need not wait for a report's data
+    from gradwright.doctor.session.model import Report
 
 __all__ = ["FORMATS", "Renderer", "render"]
 
@@ -20,13 +23,26 @@ class Renderer(Protocol):
 # Of each format the module whose ``render`` makes it: none is loaded before it is asked for.
 FORMATS: dict[str, str] = {
     "terminal": "gradwright.doctor.render.terminal",
+    "html": "gradwright.doctor.render.page",
     "json": "gradwright.doctor.render.session_file",
+    "sarif": "gradwright.doctor.render.sarif",
+    "github": "gradwright.doctor.render.github",
+    "trace": "gradwright.doctor.render.trace",
 }
 
 
-def render(report: Report, format: str, *, width: int = 100, color: bool = False) -> str:
+# Those that carry the pages of rules, where somebody gives them.
+WITH_PAGES = ("sarif",)
+
+
+def render(
+    report: Report, format: str, *, width: int = 100, color: bool = False, pages: Callable[[str], str] | None = None
+) -> str:
     """The report in one of ``FORMATS``, ending in a newline. Raises ``UsageError``, naming the formats, for any other.
 
+    ``pages`` gives a rule's docstring by its code: this room knows no rules.
+
+    >>> from gradwright.doctor.session.model import Report
     >>> print(render(Report(), "terminal"), end="")
     no custom Functions
     <BLANKLINE>
@@ -36,4 +52,5 @@ def render(report: Report, format: str, *, width: int = 100, color: bool = False
         *others, last = FORMATS
         raise UsageError(f"no format {format!r}; there are {', '.join(others)} and {last}")
     renderer: Renderer = import_module(FORMATS[format]).render
-    return renderer(report, width=width, color=color)
+    more: dict[str, Any] = {"pages": pages} if pages is not None and format in WITH_PAGES else {}
+    return renderer(report, width=width, color=color, **more)

@@ -5,6 +5,7 @@ Text that leaves here holds no tab and no control character, so a character inde
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ _MOST = 4  # lines shown of a place that spans many
 _FAR = 6  # lines between a loop and its hot expression before a gap is cut
 _KEPT_INDENT = 4
 _TAB = 4
+_LONGEST = 10_000  # characters of a line; what lies beyond is not shown, marked or not
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -53,7 +55,7 @@ def excerpt(source: str, at: Location, focus: Location | None = None, label: str
     1 ('for i in r:', '', '')
     2 ('    ', 'y[i]', ' = x[i]')
     """
-    lines = re.split(r"\r\n|\r|\n", source)
+    lines = _lines(source)
     target = focus or at
     if not (0 < at.line <= len(lines) and 0 < target.line <= len(lines)):
         return ()
@@ -65,7 +67,13 @@ def excerpt(source: str, at: Location, focus: Location | None = None, label: str
     return tuple(made) if gap is None else (*made[:gap], Line(0, ""), *made[gap:])
 
 
-def _numbers(lines: list[str], at: Location, target: Location) -> list[int]:
+@functools.lru_cache(maxsize=64)
+def _lines(source: str) -> tuple[str, ...]:
+    """Hundreds of findings in one file read it once."""
+    return tuple(re.split(r"\r\n|\r|\n", source))
+
+
+def _numbers(lines: tuple[str, ...], at: Location, target: Location) -> list[int]:
     last = max(target.line, min(target.end_line, target.line + _MOST - 1))
     first = target.line
     while first > max(1, target.line - _BEFORE) and lines[first - 2].strip():
@@ -78,6 +86,7 @@ def _numbers(lines: list[str], at: Location, target: Location) -> list[int]:
 
 
 def _line(number: int, raw: str, target: Location, label: str) -> Line:
+    raw = raw if len(raw) <= _LONGEST else raw[:_LONGEST] + "…"
     text, starts = _expanded(raw)
     if number != target.line or not text.strip():
         return Line(number, text)
@@ -91,6 +100,8 @@ def _line(number: int, raw: str, target: Location, label: str) -> Line:
 
 def _expanded(raw: str) -> tuple[str, list[int]]:
     """The line as it can be shown, and where each of its characters went (one more, for the end)."""
+    if raw.isascii() and raw.isprintable():
+        return raw, list(range(len(raw) + 1))
     made, starts, cells = [], [], 0
     length = 0
     for character in raw:

@@ -60,6 +60,11 @@ class TerminalRenderer:
         if seen.rows:
             yield Text()
             yield from self._table(seen.rows)
+        if seen.ranks:
+            yield Text()
+            yield Text("  between ranks", "dim")
+            for line in seen.ranks:
+                yield from self._layout.hanging(Text("    "), Text(line), 6)
         for card in seen.cards:
             yield Text()
             yield from self._card(card)

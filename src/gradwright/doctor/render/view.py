@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gradwright.doctor.render.excerpt import Line, excerpt
+from gradwright.doctor.render.ranks import between
 from gradwright.doctor.render.remedies import Remedy, failures, fixes_counted, how_to_fix, remedy
 from gradwright.doctor.render.wording import (
     NO_CALL,
@@ -62,7 +63,8 @@ class Unexamined:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``unexamined`` holds the first few; ``unlisted`` counts the rest, all of which are in the JSON."""
+    """``unexamined`` holds the first few; ``unlisted`` counts the rest, all of which are in the JSON. ``ranks``: what
+    they did differently."""
 
     headline: str
     death: str
@@ -73,10 +75,14 @@ class View:
     how_to_fix: str
     unexamined: tuple[Unexamined, ...]
     unlisted: int
+    ranks: tuple[str, ...] = ()
 
 
-def view(report: Report) -> View:
-    """Cost: linear in the report, but for one walk over the facts per Function."""
+def view(report: Report, *, listed: int | None = LISTED_UNEXAMINED) -> View:
+    """``listed``: of what was not examined, so many at most; ``None``: all.
+
+    Cost: linear in the report, but for one walk over the facts per Function.
+    """
     death = report.script.exception
     died = {fact.id for fact in report.of(ScriptDied)}
     told = death is None or any(
@@ -84,10 +90,11 @@ def view(report: Report) -> View:
     )
     unexamined = _unexamined(report)
     rows = _rows(report)
+    loops = tuple(report.of(LoopShape))
     seen: set[str] = set()
     cards = []
     for finding in report.findings:
-        cards.append(_card(report, finding, first=finding.code not in seen))
+        cards.append(_card(report, finding, loops, first=finding.code not in seen))
         seen.add(finding.code)
     return View(
         headline=headline(report),
@@ -97,8 +104,9 @@ def view(report: Report) -> View:
         cards=tuple(cards),
         summary=_summary(report, rows),
         how_to_fix=how_to_fix(report),
-        unexamined=unexamined[:LISTED_UNEXAMINED],
-        unlisted=max(0, len(unexamined) - LISTED_UNEXAMINED),
+        unexamined=unexamined[:listed],
+        unlisted=len(unexamined) - len(unexamined[:listed]),
+        ranks=between(report),
     )
 
 
@@ -119,8 +127,8 @@ def _rows(report: Report) -> list[Row]:
     return rows
 
 
-def _card(report: Report, finding: Finding, *, first: bool) -> Card:
-    focus, label = _focus(report, finding)
+def _card(report: Report, finding: Finding, loops: tuple[LoopShape, ...], *, first: bool) -> Card:
+    focus, label = _focus(loops, finding)
     lines = _excerpt(report, finding.location, focus, label)
     return Card(
         code=finding.code,
@@ -141,11 +149,11 @@ def _excerpt(report: Report, at: Location | None, focus: Location | None = None,
     return excerpt(source.text, at, focus, label) if at is not None and source is not None else ()
 
 
-def _focus(report: Report, finding: Finding) -> tuple[Location | None, str]:
+def _focus(loops: tuple[LoopShape, ...], finding: Finding) -> tuple[Location | None, str]:
     """The heaviest expression of the loop that the finding rests on, where it stands below the finding's line."""
     if not finding.evidence:
         return None, ""
-    for loop in report.of(LoopShape):
+    for loop in loops:
         below = loop.hot.path == finding.location.path and 0 <= loop.hot.line - finding.location.line <= 40
         if loop.id in finding.evidence and below:
             return (

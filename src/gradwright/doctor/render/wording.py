@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict
+from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict, RankRun
 from gradwright.doctor.session.model import Report, Script, Subject
 
 Tone = Literal["good", "bad", "doubt", "quiet"]
@@ -110,11 +110,18 @@ def headline(report: Report) -> str:
         parts.append(f"{counted(script.gradients, 'gradient call')} watched, no optimizer step")
     else:
         parts.append("no gradient was asked for")
-    if script.rank is not None:
+    runs = list(report.of(RankRun))
+    if runs:
+        parts.append(counted(len(runs), "rank") if len(runs) == runs[0].world_size else _ranks_here(runs))
+    elif script.rank is not None:
         parts.append(f"rank {script.rank}")
     ran = f"ran {seconds(script.seconds)} and " if script.seconds > 0 else ""
     parts.append(f"the script {ran}{ending(script)}")
     return " · ".join(parts)
+
+
+def _ranks_here(runs: list[RankRun]) -> str:
+    return f"{len(runs)} of {runs[0].world_size:,} ranks"
 
 
 def ending(script: Script) -> str:

@@ -8,14 +8,20 @@ import json
 import math
 import types
 import typing
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gradwright.doctor.session import facts as facts_module
 from gradwright.doctor.session.facts import Fact
-from gradwright.doctor.session.model import SCHEMA_VERSION, Report
+from gradwright.doctor.session.misfit import Misfit, told
+from gradwright.doctor.session.model import Report
+from gradwright.doctor.session.place import Location
+from gradwright.doctor.session.versions import may_be_read, written_elsewhere
 from gradwright.errors import SessionError
 
 T = TypeVar("T")
+Decoder = Callable[[Any], Any]
 
 FACT_KINDS: dict[str, type[Fact]] = {
     name: kind
@@ -25,6 +31,8 @@ FACT_KINDS: dict[str, type[Fact]] = {
 
 # JSON has no word for these, and a reader in another language should not choke on Python's NaN.
 _NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_INTEGERS = range(-(2**63), 2**63)  # what any reader holds, and what a float can be made of
+_PLACES = range(2**31)  # of lines and columns
 
 
 def encode(value: Any) -> Any:
@@ -41,60 +49,14 @@ def encode(value: Any) -> Any:
     return value
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
 def decode(kind: Any, data: Any) -> Any:
-    """JSON data as ``kind``. Raises ``SessionError``, naming the place, where it does not fit."""
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        if data is None:
-            return None
-        return decode(next(option for option in typing.get_args(kind) if option is not types.NoneType), data)
-    if origin is tuple:
-        if not isinstance(data, list):
-            raise SessionError(f"expected a list, found {type(data).__name__}")
-        items = typing.get_args(kind)
-        if len(items) == 2 and items[1] is Ellipsis:
-            return tuple(decode(items[0], item) for item in data)
-        return tuple(decode(item_kind, item) for item_kind, item in zip(items, data, strict=True))
-    if kind is Fact:
-        if not isinstance(data, dict) or data.get("kind") not in FACT_KINDS:
-            raise SessionError(f"unknown kind of fact {data.get('kind') if isinstance(data, dict) else data!r}")
-        return _decode_fields(FACT_KINDS[data["kind"]], {key: value for key, value in data.items() if key != "kind"})
-    if dataclasses.is_dataclass(kind):
-        return _decode_fields(typing.cast(type, kind), data)
-    if kind is float:
-        if isinstance(data, str) and data in _NONFINITE:
-            return _NONFINITE[data]
-        if isinstance(data, bool) or not isinstance(data, (int, float)):
-            raise SessionError(f"expected a number, found {data!r:.60}")
-        return float(data)
-    if origin is typing.Literal:
-        if data not in typing.get_args(kind):
-            raise SessionError(f"expected one of {typing.get_args(kind)}, found {data!r:.60}")
-        return data
-    if isinstance(kind, type) and not (isinstance(data, kind) and (kind is bool or not isinstance(data, bool))):
-        raise SessionError(f"expected {kind.__name__}, found {data!r:.60}")
-    return data
+    """JSON data as ``kind``. Raises ``SessionError``, naming the place, where it does not fit.
 
-
-def _decode_fields(kind: type, data: Any) -> Any:
-    if not isinstance(data, dict):
-        raise SessionError(f"expected the fields of {kind.__name__}, found {type(data).__name__}")
-    values = {}
-    for field in dataclasses.fields(kind):
-        if field.name in data:
-            try:
-                values[field.name] = decode(_hints(kind)[field.name], data[field.name])
-            except (SessionError, ValueError) as error:
-                raise SessionError(f"{kind.__name__}.{field.name}: {error}") from None
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise SessionError(f"{kind.__name__}: {error}") from None
+    >>> decode(Location, {"path": "train.py", "line": "18"})
+    Traceback (most recent call last):
+    gradwright.doctor.session.misfit.Misfit: line: expected an integer, found '18'
+    """
+    return _decoder(kind)(data)
 
 
 def to_json(report: Report, indent: int | None = 1) -> str:
@@ -104,13 +66,176 @@ def to_json(report: Report, indent: int | None = 1) -> str:
 
 
 def from_json(text: str) -> Report:
-    """Raises ``SessionError`` if the text is cut off, is no session, or has another schema version."""
+    """Raises ``SessionError`` if the text is cut off, is no session, or was written by another version."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SessionError(f"not a whole JSON document ({error}); was the file cut off?") from None
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise SessionError(f"schema version {version!r}, this Gradwright reads {SCHEMA_VERSION}; run `diagnose` again")
-    report: Report = decode(Report, data)
+        data = json.loads(text, object_pairs_hook=_each_once)
+    except json.JSONDecodeError as error:
+        raise SessionError(_no_json(error)) from None
+    except RecursionError:
+        raise SessionError("it is nested deeper than any session is") from None
+    except ValueError:  # an integer of more digits than Python reads
+        raise SessionError("it has an integer of thousands of digits in it, and no session has") from None
+    may_be_read(data)
+    try:
+        report: Report = decode(Report, data)
+    except Misfit as error:
+        raise SessionError(f"{error}{written_elsewhere(data)}") from None
     return report
+
+
+def _no_json(error: json.JSONDecodeError) -> str:
+    if not error.doc.strip():
+        return "it is empty: nothing was written, or it was cut off"
+    at_end = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
+    if at_end:
+        return f"it was cut off: its JSON ends in the middle, in line {error.lineno:,}"
+    return f"it is no JSON: {error.msg} at line {error.lineno:,}, column {error.colno:,}"
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ in which of two values of one name they take."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise SessionError(f"{told(twice)} stands twice in one object, and nobody can say which is meant")
+    return found
+
+
+# --- one decoder per annotation, made once ---------------------------------------------------------------------------
+
+
+@functools.cache
+def _decoder(kind: Any) -> Decoder:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _optional(next(option for option in typing.get_args(kind) if option is not types.NoneType))
+    if origin is tuple:
+        items = typing.get_args(kind)
+        return _sequence(items[0]) if len(items) == 2 and items[1] is Ellipsis else _tuple(items)
+    if origin is typing.Literal:
+        return functools.partial(_one_of, typing.get_args(kind))
+    if kind is Fact:
+        return _fact
+    if kind is Location:
+        return functools.partial(_place, _fields(Location))
+    if dataclasses.is_dataclass(kind):
+        return _fields(typing.cast(type, kind))
+    return {float: _float, int: _int, str: _str, bool: _bool}[kind]
+
+
+def _optional(kind: Any) -> Decoder:
+    inner = _decoder(kind)
+    return lambda data: None if data is None else inner(data)
+
+
+def _sequence(kind: Any) -> Decoder:
+    item = _decoder(kind)
+
+    def sequence(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise Misfit(f"expected a list, found {told(data)}")
+        made: list[Any] = []
+        try:
+            for one in data:
+                made.append(item(one))
+        except Misfit as error:
+            raise error.inside(f"[{len(made)}]") from None
+        return tuple(made)
+
+    return sequence
+
+
+def _tuple(kinds: tuple[Any, ...]) -> Decoder:
+    items = [_decoder(kind) for kind in kinds]
+
+    def exactly(data: Any) -> Any:
+        if not isinstance(data, list) or len(data) != len(items):
+            raise Misfit(f"expected a list of {len(items)}, found {told(data)}")
+        return tuple(item(one) for item, one in zip(items, data, strict=True))
+
+    return exactly
+
+
+def _fields(kind: type) -> Decoder:
+    hints = typing.get_type_hints(kind)
+    parts: dict[str, Decoder] = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
+    needed = {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+    def fields(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise Misfit(f"expected the fields of {kind.__name__}, found {told(data)}")
+        values = {}
+        for name, part in parts.items():  # a field that is not known is a later version's, and nothing hangs on it
+            if name in data:
+                try:
+                    values[name] = part(data[name])
+                except Misfit as error:
+                    raise error.inside(f".{name}") from None
+        missing = sorted(needed - values.keys())
+        if missing:
+            raise Misfit(f"a {kind.__name__} without {' and '.join(missing)}")
+        return kind(**values)
+
+    return fields
+
+
+def _fact(data: Any) -> Any:
+    named = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(named, str):
+        raise Misfit(f"expected a fact with its kind, found {told(data)}")
+    if named not in FACT_KINDS:
+        raise Misfit(f"a kind of fact that is not known here, {told(named)}")
+    kind: Any = FACT_KINDS[named]
+    try:
+        return _decoder(kind)(data)
+    except Misfit as error:
+        raise error.inside(f"({named})") from None
+
+
+def _place(fields: Decoder, data: Any) -> Any:
+    at = fields(data)
+    for name in ("line", "column", "end_line", "end_column"):
+        if getattr(at, name) not in _PLACES:
+            raise Misfit(f"no file has such a place, {told(getattr(at, name))}").inside(f".{name}")
+    return at
+
+
+def _one_of(words: tuple[Any, ...], data: Any) -> Any:
+    if data not in words:
+        raise Misfit(f"expected one of {', '.join(words)}, found {told(data)}")
+    return data
+
+
+def _float(data: Any) -> float:
+    if isinstance(data, str) and data in _NONFINITE:
+        return _NONFINITE[data]
+    if isinstance(data, bool) or not isinstance(data, (int, float)):
+        raise Misfit(f"expected a number, found {told(data)}")
+    try:
+        return float(data)
+    except OverflowError:
+        raise Misfit(f"no such number fits, {told(data)}") from None
+
+
+def _int(data: Any) -> int:
+    if isinstance(data, bool) or not isinstance(data, int):
+        raise Misfit(f"expected an integer, found {told(data)}")
+    if data not in _INTEGERS:
+        raise Misfit(f"no such integer fits, {told(data)}")
+    return data
+
+
+def _str(data: Any) -> str:
+    if not isinstance(data, str):
+        raise Misfit(f"expected text, found {told(data)}")
+    return data
+
+
+def _bool(data: Any) -> bool:
+    if not isinstance(data, bool):
+        raise Misfit(f"expected true or false, found {told(data)}")
+    return data

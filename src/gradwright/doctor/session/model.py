@@ -14,6 +14,9 @@ from gradwright.doctor.session.place import Location
 
 SCHEMA_VERSION = 1
 
+# What a report says was not examined when its run was cut short: there may be more findings, and more fixes.
+MISSING = "whatever is missing here"
+
 F = TypeVar("F", bound=Fact)
 
 Severity = Literal["error", "warning", "info"]
@@ -68,8 +71,9 @@ class Proof:
     ``proved`` means a certificate for all shapes (``certificate`` says which); ``verified`` means it held on exactly
     what ``on`` lists. Of ``mutants_tried`` faulty twins of the candidate (equivalent ones left out) the same trials
     rejected ``mutants_rejected``. ``exact``: the shapes at which outputs and vjps are equal as real formulas. Bytes are
-    what a call allocates at its peak, operations what it dispatches, moved bytes what these read and write. ``run``:
-    what a run of the whole script with the change has shown, in words.
+    what a call allocates at its peak; operations what the phase that is timed dispatches, moved bytes what these read
+    and write, where that is known and on what the seconds are of. ``run``: what a run of the whole script with the
+    change has shown, in words.
     """
 
     verdict: Literal["proved", "verified"]

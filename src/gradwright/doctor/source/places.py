@@ -21,9 +21,12 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 @functools.cache
 def is_user_file(path: str) -> bool:
-    """A file that is neither ours, nor installed, nor of the standard library, nor generated (``<string>``)."""
+    """A file that is neither ours, nor installed, nor of the standard library, nor generated (``<string>``).
+
+    What was typed into IPython is the user's, although it lies on no disk.
+    """
     if path.startswith("<"):
-        return False
+        return path.startswith("<ipython-input-")
     path = os.path.realpath(path)
     if any(part in path for part in _INSTALLED):
         return False
@@ -53,6 +56,11 @@ def relative(path: str) -> str:
     return real[len(home()) :] if real.startswith(home()) else real
 
 
+def name_in_code(path: str) -> str:
+    """The file name that the code of a report's ``path`` carries: what ``relative`` was given."""
+    return path if path.startswith("<") else str(Path(home()) / path)
+
+
 def text_of_file(path: str) -> str:
     """The text of a file (or of code that put itself into ``linecache``, as notebooks do); "" if there is none."""
     return "".join(linecache.getlines(path))
@@ -67,6 +75,15 @@ def location_in(code: CodeType, instruction: int, line: int | None = None) -> Lo
         return Location(path, line or first or code.co_firstlineno)
     start = characters(code.co_filename, first, column)
     return Location(path, first, start + 1, last, characters(code.co_filename, last, end_column) + 1)
+
+
+def line_in(code: CodeType, line: int) -> Location:
+    """A whole line of the file that ``code`` is from, without its indentation."""
+    text = linecache.getline(code.co_filename, line).rstrip()
+    path = relative(code.co_filename)
+    if not text:
+        return Location(path, line)
+    return Location(path, line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
 
 
 def characters(path: str, line: int, utf8_offset: int) -> int:

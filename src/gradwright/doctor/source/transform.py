@@ -16,6 +16,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from gradwright.doctor.source.compiled_elsewhere import compiled_elsewhere
 from gradwright.doctor.source.files import Columns, SourceFile
 from gradwright.doctor.source.loops import LoopSite
 from gradwright.doctor.source.statements import DEFINITIONS, blocks
@@ -27,9 +28,9 @@ HOOK_NAME = "__gradwright_loops__"
 def instrument(file: SourceFile, sites: Sequence[LoopSite], hook_name: str = HOOK_NAME, *, base: int = 0) -> ast.Module:
     """The file's syntax tree with ``hook.enter(id)``, ``hook.record(id, locals())``, ``hook.leave(id)`` around loops.
 
-    ``id`` is ``base`` plus the site's index; ``record`` is called where ``enter`` returns true. Loops in Functions are
-    left alone. The caller puts the hook into ``builtins`` under ``hook_name`` before the code runs, for good
-    (see NOTE [hook among globals]).
+    ``id`` is ``base`` plus the site's index; ``record`` is called where ``enter`` returns true. Loops in Functions and
+    in what Numba compiles are left alone. The caller puts the hook into ``builtins`` under ``hook_name`` before the
+    code runs, for good (see NOTE [hook among globals]).
     ``file.tree`` is not changed. Cost: proportional to what stands around the loops.
 
     >>> from gradwright.doctor.source.files import parse
@@ -44,7 +45,12 @@ def instrument(file: SourceFile, sites: Sequence[LoopSite], hook_name: str = HOO
     finally:
         hook.leave(0)
     """
-    watched = [site for site in sites if not site.in_function_class]
+    elsewhere = compiled_elsewhere(file.tree, file.text)
+    watched = [
+        site
+        for site in sites
+        if not site.in_function_class and not any(first <= site.line <= last for first, last in elsewhere)
+    ]
     return _Instrumenter(watched, Columns(file.text), hook_name, base).module(file.tree)
 
 

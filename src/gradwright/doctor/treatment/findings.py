@@ -15,7 +15,7 @@ from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape, Numpy
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
-from gradwright.doctor.source.places import home, text_of_file
+from gradwright.doctor.source.places import name_in_code, text_of_file
 from gradwright.doctor.treatment.alongside import WORTH_A_TRY_ITERATIONS, WORTH_A_TRY_SHARE
 from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.finite import keep_finite
@@ -211,9 +211,9 @@ def _within(inner: Location, outer: Location) -> bool:
 
 def _unchanged(source: Source) -> bool:
     """Whether the file still is what ran: nobody is handed a diff of yesterday's text."""
-    path = Path(home()) / source.path
+    path = Path(name_in_code(source.path))
     try:
-        data = path.read_bytes() if path.is_file() else text_of_file(source.path).encode()
+        data = path.read_bytes() if path.is_file() else text_of_file(str(path)).encode()
         return hashlib.sha256(data).hexdigest() == source.sha256
     except OSError:
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwright.doctor.session.facts import LoopShape
@@ -12,7 +11,7 @@ from gradwright.doctor.session.model import Report, Source
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import parse
 from gradwright.doctor.source.loops import LoopSite, find_loops
-from gradwright.doctor.source.places import home
+from gradwright.doctor.source.places import name_in_code
 from gradwright.doctor.source.seen import Seen
 from gradwright.doctor.treatment.alongside import beside, with_those_beside
 from gradwright.doctor.treatment.one_pass import in_one_pass
@@ -62,7 +61,7 @@ class LoopTreatment:
 
     def site_at(self, source: Source, shape: LoopShape) -> LoopSite | None:
         if source.path not in self.sites:
-            file = parse(source.text.encode(), str(Path(home()) / source.path))
+            file = parse(source.text.encode(), name_in_code(source.path))
             self.sites[source.path] = find_loops(file)
         line = shape.hot.line if shape.hot.path == source.path else shape.location.line
         return next((site for site in self.sites[source.path] if site.line <= line <= site.end_line), None)
@@ -91,7 +90,7 @@ class LoopTreatment:
         namespace = getattr(use.function.forward, "__globals__", {})
 
         def look(site: LoopSite) -> Seen:
-            path = str(Path(home()) / source.path)
+            path = name_in_code(source.path)
             statements, tree = _statements(source.text, site), ast.parse(source.text)
             args, wanted = specimens[0]
             # At full size the loop before this one may take minutes.

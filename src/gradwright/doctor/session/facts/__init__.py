@@ -56,7 +56,8 @@ from gradwright.doctor.session.facts.order import (
 )
 from gradwright.doctor.session.facts.parameters import ModeLeft, OutsideParameters, UnreachedParameters
 from gradwright.doctor.session.facts.profiling import ProfilerOn
-from gradwright.doctor.session.facts.ranks import RankRun, RanksDiffer
+from gradwright.doctor.session.facts.ranks import RankRun, RanksDiffer, ReplicaSums
+from gradwright.doctor.session.facts.tests import CalledByTests
 from gradwright.doctor.session.facts.text import BuiltinAsTensor, DirectForward, MaskPair, PlainBackward
 from gradwright.doctor.session.facts.timeline import Span, Timeline
 from gradwright.doctor.session.facts.verdicts import DeclaredSurrogate, Flaw, GradientCount, GradientVerdict, Mutated
@@ -68,6 +69,7 @@ __all__ = [
     "ArrayTwin",
     "BackwardDropped",
     "BuiltinAsTensor",
+    "CalledByTests",
     "ClipOrder",
     "ConstantTerm",
     "CostlyExpression",
@@ -114,6 +116,7 @@ __all__ = [
     "ProfilerOn",
     "RankRun",
     "RanksDiffer",
+    "ReplicaSums",
     "SavedNotNeeded",
     "SavedTooMuch",
     "SchedulerOrder",

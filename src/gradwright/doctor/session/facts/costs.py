@@ -12,7 +12,8 @@ from gradwright.doctor.session.place import Location
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCost:
     """Operations dispatched from one expression. ``scalar_operations``: those that compute or move a single element;
-    ``seconds``: its share of one call's time, measured; 0 where it was not."""
+    ``seconds``: its share of one call's time, measured; 0 where it was not. A line that dispatches nothing is among
+    them if Python, or NumPy, takes its time there."""
 
     location: Location
     operations: int
@@ -26,7 +27,9 @@ class OpsPerLine(Fact):
     """Dispatched operations and bytes by source line, of one phase, heaviest first.
 
     ``minimum_bytes``: the distinct input, output and saved bytes, which any implementation must move; ``flops``: of
-    its products and convolutions. ``tried_on`` names the shapes; ``seconds`` is one call without the counting.
+    its products and convolutions. ``tried_on`` names the shapes; ``seconds`` is one call without the counting, as the
+    script made it: ``shrunk`` where ``tried_on`` is smaller than that. What the seconds of the lines are less is time
+    that was left to Python elsewhere, or that nobody waited for.
     """
 
     phase: Phase
@@ -37,6 +40,7 @@ class OpsPerLine(Fact):
     tried_on: str
     lines: tuple[LineCost, ...] = ()
     flops: int = 0
+    shrunk: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

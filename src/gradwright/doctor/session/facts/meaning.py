@@ -12,8 +12,10 @@ class FunctionFormula(Fact):
     """What a forward computes, as a formula of its inputs, and the gradients that follow from it.
 
     ``forward``: lines of Python-like text, the last one names the result; ``gradients``: pairs of an input's name and
-    the formula of its gradient, ``grad_output`` being the cotangent. Read off the operations of one call
-    (``tried_on``), so a branch that was not taken is not in it.
+    the formula of its gradient, ``grad_output`` being the cotangent (``grad_output_0``, ... of several outputs): an
+    expression, after assignments, one a line, where it is long; it may use the names that ``forward`` gives. Read off
+    the operations of one call (``tried_on``), so a branch that was not taken is not in it. Every gradient was found
+    right there; one that is none, or has no short formula, is left out.
     """
 
     forward: str

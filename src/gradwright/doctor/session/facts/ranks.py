@@ -1,4 +1,4 @@
-"""Of a session that was merged from those of several ranks: what each did, and what they did differently."""
+"""Of several ranks: what each did, and what they did differently."""
 
 from __future__ import annotations
 
@@ -27,3 +27,14 @@ class RanksDiffer(Fact):
 
     what: str
     values: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSums(Fact):
+    """Of one rank: sums over parameters that all ranks hold alike, after some steps of their optimizer.
+
+    ``parameters`` stands for their names; ``sums``: step, sum of the entries, sum of their absolute values.
+    """
+
+    parameters: str
+    sums: tuple[tuple[int, float, float], ...]

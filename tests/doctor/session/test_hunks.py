@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwright.doctor.mending.hunks import DoesNotFit, Edit, applied, edits_of, path_of, unified
+from gradwright.doctor.session.hunks import DoesNotFit, Edit, applied, edits_of, path_of, unified
 
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "  c\n", "\n", "-x\n", "+y\n", "@@ -1 +1 @@\n", "--- q\n"]), max_size=14

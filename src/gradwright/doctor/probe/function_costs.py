@@ -1,0 +1,118 @@
+"""What a Function's forward and backward cost: operations, bytes and seconds by line, and plain autograd beside it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from gradwright import checking
+from gradwright.doctor.observed import FunctionUse, Kept
+from gradwright.doctor.probe.attempts import Limits, attempt
+from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.line_seconds import Line
+from gradwright.doctor.probe.phases import grown_lines, time_phases, traces
+from gradwright.doctor.probe.shrink import describe, elements
+from gradwright.doctor.probe.sizing import Sizes
+from gradwright.doctor.probe.spending import Spent, or_told, spent
+from gradwright.doctor.probe.tracing import Trace
+from gradwright.doctor.session.facts import Fact, PlainTwin
+from gradwright.doctor.session.model import NotExamined
+
+# Beyond these a call is not timed whole, but on what was traced.
+_OPERATIONS, _SECONDS = 20_000, 0.5
+
+
+def costs_of_function(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float], limits: Limits
+                      ) -> Iterator[Fact | NotExamined]:  # fmt: skip
+    """Facts about the cost of a Function on one specimen, each from a forked child of its own."""
+    traced = attempt(lambda: _trace_both(use, kept, chosen, share), limits)
+    if traced.how != "returned" or traced.value is None:
+        yield NotExamined(f"the cost of {use.subject.name} per line", traced.why)
+        return
+    yield from traced.value
+    if chosen.smaller is None and use.subject.origin != "library":
+        twin = attempt(lambda: _beside_plain(use, kept), limits)
+        if twin.how == "returned" and twin.value is not None:
+            yield twin.value
+
+
+def _trace_both(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float]
+                ) -> list[Fact | NotExamined]:  # fmt: skip
+    args = chosen.traced
+    found, needed = traces(use.function, args, kept.wanted)
+    smaller = None if chosen.smaller is None else traces(use.function, chosen.smaller, kept.wanted)[0]
+    measured = []
+    for number, phase in enumerate(found):
+        calls = use.backward_calls if number else use.forward_calls
+        total = use.backward_seconds if number else use.forward_seconds
+        operations = None
+        if smaller is not None and chosen.smaller is not None:
+            few = (elements(chosen.smaller), smaller[number].operations)
+            operations = extrapolate(few, (elements(args), phase.operations), elements(kept.args))
+        measured.append(
+            Measured(
+                subject=use.subject.id,
+                phase="backward" if number else "forward",
+                seconds=total / max(1, calls),
+                share=share(total),
+                tried_on=describe(args),
+                minimum_bytes=needed[number],
+                full_operations=operations,
+                shrunk=smaller is not None,
+            )
+        )
+    name = use.subject.name
+    times, told = or_told(lambda: _times(use, kept, chosen, found, smaller, measured), name, phases=2)
+    facts: list[Fact | NotExamined] = []
+    for phase, known, taken in zip(found, measured, times, strict=True):
+        facts += operations_fact(phase, known, taken), *loop_facts(phase, known)
+    return [*facts, *told]
+
+
+def _times(
+    use: FunctionUse,
+    kept: Kept,
+    chosen: Sizes,
+    found: Sequence[Trace],
+    smaller: Sequence[Trace] | None,
+    measured: Sequence[Measured],
+) -> list[Spent]:
+    """On the specimen itself where a call is short; else on what was traced, as often as the lines run in a call."""
+    args, grown = kept.args, [dict[Line, float](), dict[Line, float]()]
+    operations = sum(known.full_operations or 0 for known in measured)
+    if smaller is not None and (operations > _OPERATIONS or sum(known.seconds for known in measured) > _SECONDS):
+        args, few = chosen.traced, elements(chosen.smaller or ())
+        grown = [
+            grown_lines((few, small), (elements(args), phase), elements(kept.args))
+            for small, phase in zip(smaller, found, strict=True)
+        ]
+    taken, of_operations = time_phases(use.function, args, kept.wanted, found)
+    each = zip(found, taken, measured, of_operations, grown, strict=True)
+    return [spent(phase, mine, known.seconds, of_operations=one, grown=many) for phase, mine, known, one, many in each]
+
+
+def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
+    """Forward and backward of the Function and of plain autograd through its forward, interleaved."""
+    twin = checking.plain_twin(use.function, kept.args, kept.wanted, deadline=time.monotonic() + 2.0)
+    if not twin.same_gradient:
+        return None
+    rounds: tuple[list[float], list[float]] = ([], [])
+    until = time.monotonic() + 1.0
+    while len(rounds[0]) < 5 or (time.monotonic() < until and len(rounds[0]) < 200):
+        for seconds, call in zip(rounds, (twin.function_step, twin.plain_step), strict=True):
+            started = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - started)
+        if time.monotonic() > until + 2.0:
+            break
+    return PlainTwin(
+        id=f"plain {use.subject.id}",
+        subject=use.subject.id,
+        same_gradient=twin.same_gradient,
+        function_seconds=statistics.median(rounds[0]),
+        plain_seconds=statistics.median(rounds[1]),
+        function_saved_bytes=checking.saved_bytes(twin.function_forward),
+        plain_saved_bytes=checking.saved_bytes(twin.plain_forward),
+        tried_on=describe(kept.args),
+    )
