@@ -70,9 +70,9 @@ def operations_fact(trace: Trace, measured: Measured, spent: Spent = _UNTIMED) -
         operations=trace.operations,
         bytes=trace.bytes,
         minimum_bytes=measured.minimum_bytes,
-        seconds=measured.seconds,
+        seconds=spent.seconds or measured.seconds,
         tried_on=measured.tried_on,
-        lines=line_costs(trace, spent, measured.seconds),
+        lines=line_costs(trace, spent, spent.seconds or measured.seconds),
         flops=trace.flops,
         shrunk=measured.shrunk,
     )

@@ -78,7 +78,10 @@ def _times(
     smaller: Sequence[Trace] | None,
     measured: Sequence[Measured],
 ) -> list[Spent]:
-    """On the specimen itself where a call is short; else on what was traced, as often as the lines run in a call."""
+    """On the specimen itself where a call is short; else on what was traced, as often as the lines run in a call.
+
+    A short call takes what it took here, again and again: in the run the first of them paid for what later ones had.
+    """
     args, grown = kept.args, [dict[Line, float](), dict[Line, float]()]
     operations = sum(known.full_operations or 0 for known in measured)
     if smaller is not None and (operations > _OPERATIONS or sum(known.seconds for known in measured) > _SECONDS):
@@ -88,8 +91,12 @@ def _times(
             for small, phase in zip(smaller, found, strict=True)
         ]
     taken, of_operations = time_phases(use.function, args, kept.wanted, found)
-    each = zip(found, taken, measured, of_operations, grown, strict=True)
-    return [spent(phase, mine, known.seconds, of_operations=one, grown=many) for phase, mine, known, one, many in each]
+    seconds = [
+        mine.all if args is kept.args and mine.complete else known.seconds
+        for mine, known in zip(taken, measured, strict=True)
+    ]
+    each = zip(found, taken, seconds, of_operations, grown, strict=True)
+    return [spent(phase, mine, real, of_operations=one, grown=many) for phase, mine, real, one, many in each]
 
 
 def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:

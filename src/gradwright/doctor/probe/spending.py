@@ -19,8 +19,10 @@ _SECONDS_OF_OPERATIONS = 0.3
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of one call: of ``expressions``, which dispatch operations, and of ``lines``, which dispatch none."""
+    """``seconds`` of one call, and what of it went to ``expressions``, which dispatch operations, and to ``lines``,
+    which dispatch none; 0 where nothing was timed."""
 
+    seconds: float = 0.0
     expressions: Mapping[Instruction, float] = field(default_factory=dict)
     lines: Mapping[Line, float] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ def spent(
         for key, weight in weights.items():
             expressions[key] = times * value * weight / sum(weights.values())
     lines = {line: times * value for line, value in own.items() if line not in by_line}
-    return Spent(expressions, lines)
+    return Spent(seconds, expressions, lines)
 
 
 def spent_in_calls(prepare: Callable[[], Callable[[], object]], trace: Trace, seconds: float) -> Spent:

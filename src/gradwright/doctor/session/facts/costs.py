@@ -27,9 +27,9 @@ class OpsPerLine(Fact):
     """Dispatched operations and bytes by source line, of one phase, heaviest first.
 
     ``minimum_bytes``: the distinct input, output and saved bytes, which any implementation must move; ``flops``: of
-    its products and convolutions. ``tried_on`` names the shapes; ``seconds`` is one call without the counting, as the
-    script made it: ``shrunk`` where ``tried_on`` is smaller than that. What the seconds of the lines are less is time
-    that was left to Python elsewhere, or that nobody waited for.
+    its products and convolutions. ``tried_on`` names the shapes; ``seconds`` is one call without the counting: called
+    again and again, or where that takes too long, the mean of the script's own calls. ``shrunk``: ``tried_on`` is
+    smaller than what these were of. What the seconds of the lines are less is time that was left to Python elsewhere.
     """
 
     phase: Phase
