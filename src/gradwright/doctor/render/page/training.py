@@ -92,9 +92,11 @@ def _losses(fact: LossValues, names: dict[str, str]) -> Figure:
             {"type": "line", "xref": "x", "x0": first, "x1": first, "yref": "paper", "y0": 0, "y1": 1,
              "line": {"color": "@bad", "width": 2, "dash": "dot"}}
         ]  # fmt: skip
+        early = 2 * first < max(first, known[-1][0])  # beside the line, where there is room; above it is the legend
         layout["annotations"] = [
             {"x": first, "xref": "x", "y": 1, "yref": "paper", "text": label(f"{said_value} at step {first}"),
-             "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"color": "@bad"}}
+             "showarrow": False, "xanchor": "left" if early else "right", "xshift": 6 if early else -6,
+             "yanchor": "top", "font": {"color": "@bad"}}
         ]  # fmt: skip
     rows = known if first is None or any(step == first for step, _ in known) else [*known, (first, math.nan)]
     words = [(step, fact.first_nonfinite or "nan" if not math.isfinite(value) else value) for step, value in rows]
