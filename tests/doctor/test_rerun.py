@@ -248,3 +248,8 @@ def test_what_made_it_explode_is_told_first_and_as_an_error(tmp_path: Path, run:
     findings = run(script, rerun="always").report.findings
     assert [(one.code, one.severity) for one in findings] == [("GW631", "error"), ("GW511", "error"), ("GW502", "info")]
     assert "follows from GW631" in findings[1].hints[0]
+
+
+def test_what_a_selected_finding_says_is_what_it_says_beside_all_others(run: Callable, tmp_path: Path) -> None:
+    (told,) = ran(run, tmp_path, MASK_BUG, select=("GW502",)).report.findings
+    assert (told.code, told.severity) == ("GW502", "info")  # where it begins is known

@@ -1,11 +1,13 @@
 """The command line: its commands and their exit codes.
 
 0 clean (information alone is clean), nothing left to fix, nothing worse · 1 findings, fixes that are not made,
-something worse · 2 wrong usage, a session that can't be read · 3 the doctor itself failed.
+something worse · 2 wrong usage, a session that can't be read · 3 the doctor itself failed, or was interrupted before it
+saw a gradient, or what it has to say can't be written.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -20,8 +22,10 @@ from gradwright.doctor.commands.diagnose import diagnose
 from gradwright.doctor.commands.diff import diff
 from gradwright.doctor.commands.explain import explain
 from gradwright.doctor.commands.fix import fix
+from gradwright.doctor.commands.printing import open_what_is_closed, unprinted
 from gradwright.doctor.commands.report import report
 from gradwright.doctor.commands.rules import rules
+from gradwright.doctor.commands.scripts import FAILED
 
 
 class Commands(click.Group):
@@ -33,7 +37,14 @@ class Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         if completing.VARIABLE in os.environ:
             completing.register()
-        return super().main(*args, **extra)
+        open_what_is_closed()
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:  # of click's own words (--help): commands say what could not be done
+            if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF):
+                raise
+            click.echo(f"gradwright: {unprinted(error)}", err=True)
+            sys.exit(FAILED)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

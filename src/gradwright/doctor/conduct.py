@@ -6,7 +6,6 @@ No torch here: whatever happens to the patient, this process is still there to t
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
 import subprocess
@@ -18,17 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from gradwright.doctor.ends import note_death, with_end, with_interruption
 from gradwright.doctor.options import Options, rerun_seconds
 from gradwright.doctor.progress import ProgressLine
 from gradwright.doctor.ranks.company import Company
 from gradwright.doctor.session.codec import to_json
-from gradwright.doctor.session.facts import ScriptKilled
-from gradwright.doctor.session.journal import Journal, fold, read_lines
-from gradwright.doctor.session.model import NotExamined, Report
+from gradwright.doctor.session.journal import fold, read_lines
+from gradwright.doctor.session.model import BY_CTRL_C, Report
 from gradwright.doctor.session.storing import store
 
 _START = (
-    "import sys; sys.path.pop(0); from gradwright.doctor.patient import main; "
+    # Ctrl-C while this is loaded ends the process without a traceback of ours; Python's own way comes with main().
+    "import signal; ours = signal.getsignal(signal.SIGINT); "
+    "ours is signal.default_int_handler and signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "import sys; sys.path.pop(0); from gradwright.doctor.patient import main; signal.signal(signal.SIGINT, ours); "
+    "del signal, ours; "
     "sys.exit(main(sys.argv[1], sys.argv[2], only_judge=len(sys.argv) > 3))"
 )
 _POLL_SECONDS = 0.05
@@ -41,10 +44,11 @@ _TIMES_ASKED, _ASK_AGAIN_SECONDS, _GRACE_SECONDS = 3, 3.0, 15.0
 
 @dataclass(frozen=True)
 class Conducted:
-    """The report, and whether the doctor (not the script) failed on the way."""
+    """The report, whether the doctor (not the script) failed on the way, and where the session is kept."""
 
     report: Report
     failure: str | None = None
+    kept: Path | None = None
 
 
 @dataclass
@@ -84,7 +88,12 @@ def conduct(
             if status < 0 and signs.examining_since is None and unasked:
                 note_death(journal, status)
             _judge_the_dead(command)
-        report = _with_end(fold(journal), signs, status, seconds)
+        interrupted, killed = signs.interrupted_at is not None, signs.polite_at is not None
+        report = fold(journal)
+        if report.script.exit_code is None or not (signs.stage == "finished" or signs.failure is not None):
+            report = with_end(report, status, seconds, interrupted=interrupted, killed=killed)
+        if interrupted or report.script.stopped_early == BY_CTRL_C:
+            report = with_interruption(report)
         return Conducted(report, signs.failure)
 
 
@@ -193,41 +202,10 @@ def _keep_time(
         _ask(process, signs)
 
 
-def note_death(journal_path: Path, status: int) -> None:
-    """A signal ended the patient: that too is a fact."""
-    known = fold(journal_path).script
-    with Journal(journal_path) as journal:
-        name = signal.Signals(-status).name
-        fact = ScriptKilled(id="killed", subject="script", signal=name, steps=known.steps, gradients=known.gradients)
-        journal.add(fact)
-
-
 def _judge_the_dead(command: list[str]) -> None:
     """The patient died before it could judge: its facts still can be."""
     with contextlib.suppress(subprocess.SubprocessError, OSError):
         subprocess.run([*command, "only judge"], timeout=60, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-
-def _with_end(report: Report, signs: _Signs, status: int, seconds: float) -> Report:
-    if report.script.exit_code is not None:
-        if signs.stage == "finished" or signs.failure is not None:
-            return report
-        return _saying(report, "whatever is missing here", "the process was ended while it tried the subjects")
-    stopped = report.script.stopped_early
-    if status < 0:
-        name = signal.Signals(-status).name
-        if signs.polite_at is not None:
-            stopped = "it did not stop when asked, so it was killed"
-        script = dataclasses.replace(report.script, exit_code=status, seconds=seconds, stopped_early=stopped)
-        why = f"the process was ended by {name} before they could be tried"
-        return _saying(dataclasses.replace(report, script=script), "the values of gradients", why)
-    script = dataclasses.replace(report.script, exit_code=status, seconds=seconds, stopped_early=stopped)
-    why = "the script replaced or ended its own process"
-    return _saying(dataclasses.replace(report, script=script), "the values of gradients", why)
-
-
-def _saying(report: Report, what: str, why: str) -> Report:
-    return dataclasses.replace(report, not_examined=(*report.not_examined, NotExamined(what, why)))
 
 
 @contextlib.contextmanager

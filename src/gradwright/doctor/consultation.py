@@ -118,8 +118,8 @@ def _consult(fn: Any, given: tuple[Any, ...], journal: Journal, kept: ExitStack)
         patients.callables = {subject.id: called} if called else {}
     used = watch.functions.uses.get(fn) if is_function(fn) else None
     measure_machine(journal, subject.id if used is None else used.subject.id, tensors_in(given))
-    judge_journal(journal, options)
-    treat(journal, patients, options.fix_seconds)
+    selection = judge_journal(journal, options)
+    treat(journal, patients, options.fix_seconds, selection)
 
 
 def _called(

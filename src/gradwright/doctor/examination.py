@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from gradwright.doctor import rules
 from gradwright.doctor.options import Options
 from gradwright.doctor.rules.rule import Rule
+from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import Fact, LoopsTreated
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import Finding, NotExamined, Source, Subject
+from gradwright.doctor.session.model import NotExamined, Source, Subject
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import SourceFile, read
 from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
-from gradwright.doctor.source.suppressions import Suppressions
 from gradwright.doctor.treatment import Called, Patients, treat
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def examine(
         journal.add(NotExamined("gradients", "the script never imported torch"))
     add_sources(journal)
     journal.progress("judging")
-    judge_journal(journal, options)
-    if watch is not None and options.leads and options.fix_seconds > 0:
-        treat(journal, replace(patients_of(watch, loops), in_script=in_script), options.fix_seconds)
-        told = tuple(one.location for one in fold(journal.path).findings if one.code in _OF_LOOPS)
+    selection = judge_journal(journal, options)
+    if watch is not None and options.leads:
+        treat(journal, replace(patients_of(watch, loops), in_script=in_script), options.fix_seconds, selection)
+        told = tuple(one.location for one in selection.found if one.code in _OF_LOOPS)
         journal.add(treated := LoopsTreated(id="loops treated", subject="script", told=told))
         judge_journal(journal, options, waited_for=treated.id)
 
@@ -164,31 +164,23 @@ def add_sources(journal: Journal) -> None:
                 journal.add(source_of(read(str(Path(home()) / path))))
 
 
-def judge_journal(journal: Journal, options: Options, waited_for: str = "") -> None:
+def judge_journal(journal: Journal, options: Options, waited_for: str = "") -> Selection:
     """Findings out of whatever facts the journal holds; also those of a patient that died early.
 
-    ``waited_for``: only findings with this fact among their evidence, which is there by now.
+    ``waited_for``: only findings with this fact among their evidence, which is there by now. Returns what was found,
+    with what ``options`` and the comments in the text keep out of the report.
     """
     report = fold(journal.path)
-    remarks = {source.path: Suppressions.of(source.text) for source in report.sources}
+    selection = Selection(options, report.sources)
     known = {finding.with_fix((), None) for finding in report.findings}  # a patient killed later may have mended some
 
     def failed(rule: Rule, subject: Subject, error: Exception) -> None:
         journal.add(NotExamined(f"{rule.code} of {subject.name}", f"{RULE_FAILED}: {_told(error)}"))
 
     for finding in rules.judge(report.subjects, report.facts, failed):
-        if finding in known or not _selected(finding, options):
-            continue
-        if waited_for and waited_for not in finding.evidence:
-            continue
-        at = finding.location
-        remark = remarks.get(at.path)
-        if remark is not None and remark.covers(finding.code, at.line, at.end_line):
-            journal.add_suppressed(finding)
+        if finding in known or (waited_for and waited_for not in finding.evidence):
+            selection.found.append(finding)
         else:
-            journal.add(finding)
-
-
-def _selected(finding: Finding, options: Options) -> bool:
-    chosen = not options.select or finding.code.startswith(options.select)
-    return chosen and not (options.ignore and finding.code.startswith(options.ignore))
+            selection.tell(journal, finding)
+    selection.count(journal)
+    return selection

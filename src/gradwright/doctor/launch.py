@@ -217,3 +217,11 @@ def on_import_of(module_name: str, call: Callable[[], None]) -> Callable[[], Non
             sys.meta_path.remove(waiter)
 
     return stop
+
+
+def half_imported(module_name: str) -> bool:
+    """Whether an import of the module began and was cut short: by an interruption, by an error of its own."""
+    module = sys.modules.get(module_name)
+    if module is not None:
+        return bool(getattr(module.__spec__, "_initializing", False))
+    return any(name.startswith(module_name + ".") for name in list(sys.modules))

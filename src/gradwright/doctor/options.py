@@ -35,6 +35,15 @@ class Options:
     agreed: bool = False
     leads: bool = True
 
+    def wants(self, code: str) -> bool:
+        """Whether findings of this code are shown: both options name codes or beginnings of codes.
+
+        >>> Options(select=("GW3",), ignore=("GW301",)).wants("GW304"), Options(ignore=("GW3",)).wants("GW304")
+        (True, False)
+        """
+        chosen = not self.select or code.startswith(self.select)
+        return chosen and not (self.ignore and code.startswith(self.ignore))
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gradwright.doctor.ends import BEFORE_A_GRADIENT
 from gradwright.doctor.examination import examine, judge_journal, source_of
-from gradwright.doctor.launch import Program, find_program, on_import_of_torch, run_program
+from gradwright.doctor.launch import Program, find_program, half_imported, on_import_of_torch, run_program
 from gradwright.doctor.observe.clock import Clock, StoppedEarly
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
@@ -27,7 +28,7 @@ from gradwright.doctor.rerun.again import run_again
 from gradwright.doctor.rerun.randomness import Randomness
 from gradwright.doctor.rerun.trial.tries import Tries
 from gradwright.doctor.session.journal import Journal
-from gradwright.doctor.session.model import NotExamined, Subject
+from gradwright.doctor.session.model import BY_CTRL_C, MISSING, NotExamined, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.entered import LoopUse, loop_uses
 from gradwright.doctor.source.files import SourceFile
@@ -53,7 +54,7 @@ class Patient:
         self.watch: Watch | None = None
         self.script = _script_subject(options)
         self._process = os.getpid()
-        self._finished = False
+        self._finished = self._interrupted = False
         self._asked = 0
         self._randomness, self._environment = Randomness(), dict(os.environ)
 
@@ -62,7 +63,7 @@ class Patient:
     def run(self) -> int:
         """Run the script to its end, or to where enough was seen, then examine. Returns the script's exit code."""
         program = find_program(self.options.target, module=self.options.module, arguments=self.options.arguments)
-        self.journal.script(argv=program.argv)
+        self.journal.script(argv=program.argv, module=self.options.target if self.options.module else "")
         self.journal.add(self.script)
         with self._watching(program):
             code = run_program(program, self._compile, on_death=self._died)
@@ -84,6 +85,11 @@ class Patient:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
+        if half_imported("torch"):  # to import it once more can end this process
+            why = BEFORE_A_GRADIENT if self._interrupted else "the script's import of torch was cut short"
+            self.journal.add(NotExamined(MISSING, why))
+            self.journal.progress("finished")
+            return
         try:
             tries = self._run_again()
             examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values(), tries)
@@ -182,7 +188,9 @@ class Patient:
         if isinstance(error, StoppedEarly):
             return
         if isinstance(error, KeyboardInterrupt):
-            self.clock.stopped_early = "by Ctrl-C"
+            self.clock.stopped_early, self._interrupted = BY_CTRL_C, True
+        if half_imported("torch"):  # of which telling of a death makes use
+            return
         from gradwright.doctor.observe.errors.death import describe_death
 
         death, fact = describe_death(error, is_user_file=is_user_file, relative=relative, subject_id=self.script.id)

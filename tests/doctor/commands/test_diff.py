@@ -9,6 +9,7 @@ import pytest
 
 from gradwright.doctor.comparing import compare
 from gradwright.doctor.comparing.shown import as_text
+from gradwright.doctor.session.model import Report
 
 
 @pytest.fixture
@@ -59,3 +60,19 @@ def test_codes_narrow_both_sides(sessions, call):
     assert call("diff", "new.json", "old.json", "--ignore", "GW301").exit_code == 0
     assert call("diff", "new.json", "old.json", "--select", "GW1").exit_code == 0
     assert call("diff", "new.json", "old.json", "--select", "GW3").exit_code == 1
+
+
+def test_a_gate_does_not_open_for_what_cannot_be_compared(sessions, keep, call):
+    old, _ = sessions
+    keep(dataclasses.replace(old, script=dataclasses.replace(old.script, argv=("other.py",))), "other.json")
+    unwatched = dataclasses.replace(old.script, steps=0, gradients=0, exit_code=1)
+    keep(dataclasses.replace(old, script=unwatched, subjects=(), facts=(), findings=()), "dead.json")
+    keep(Report(), "empty.json")
+    for new, why in (
+        ("other.json", "two scripts"),
+        ("dead.json", "nothing was watched in the new one"),
+        ("empty.json", "two scripts, train.py and no script"),
+    ):
+        called = call("diff", "old.json", new)
+        assert (called.exit_code, called.stdout) == (2, "")
+        assert "can't be compared" in called.stderr and why in called.stderr

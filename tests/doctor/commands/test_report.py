@@ -31,6 +31,7 @@ def test_every_form_is_that_of_the_renderer(form: str, make, keep, call, folder:
     path = keep(make.first_sight(), "old.json")
     called = call("report", str(path), "--format", form)
     assert called.exit_code == 1
+    (folder / "out").mkdir()
     written = call("report", str(path), "--format", form, "--output", "out/report.txt")
     assert (written.exit_code, written.output) == (1, "")
     assert (folder / "out" / "report.txt").read_text() == called.stdout
@@ -60,6 +61,14 @@ def test_codes_are_selected_and_ignored(make, keep, call):
     assert codes("--select", "GW1,GW3", "--ignore", "GW301") == (["GW101"], 1)
     assert codes("--ignore", "GW1,GW3") == ([], 0)
     assert codes("--select", "GW6") == ([], 0)
+
+
+def test_what_was_not_selected_is_no_clean_bill(make, keep, call):
+    keep(make.first_sight())
+    text = call("report", "--select", "GW6").stdout
+    assert "nothing wrong was found among the codes that were selected · 2 not selected" in text
+    assert "nothing else was found" not in text
+    assert "1 finding, 1 verified fix · 1 not selected" in call("report", "--select", "GW1").stdout
 
 
 def test_a_code_that_is_none_is_wrong_usage(make, keep, call):

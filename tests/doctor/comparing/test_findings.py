@@ -8,6 +8,7 @@ import hashlib
 import pytest
 
 from gradwright.doctor.comparing import compare
+from gradwright.doctor.comparing.shown import as_text
 from gradwright.doctor.session.hunks import unified
 from gradwright.doctor.session.model import Finding, Fix, Proof, Report, Source
 from gradwright.doctor.session.place import Location
@@ -76,6 +77,8 @@ def test_findings_that_moved_are_the_same_ones():
     lines = [(change.old.location.line, change.new.location.line) for change in found.findings]
     assert lines == [(4, 6), (9, 12)]
     assert not found.worse
+    assert found.same == 2 and found.turns == ()
+    assert "nothing is worse · 2 findings as before (2 moved)" in as_text(found, width=100, color=False)
 
 
 def test_lines_that_read_alike_pair_in_their_order():
@@ -130,7 +133,7 @@ def test_a_file_or_a_class_that_was_renamed_keeps_its_findings():
     moved = dataclasses.replace(one, location=dataclasses.replace(one.location, path="loops.py"))
     assert kinds(session(TEXT, one), session(TEXT, moved, path="loops.py")) == ["moved"]
     renamed = dataclasses.replace(one, subject="trained")
-    assert kinds(session(TEXT, one), session(TEXT, renamed)) == ["moved"]
+    assert kinds(session(TEXT, one), session(TEXT, renamed)) == ["renamed"]
 
 
 def test_another_code_at_the_same_place_is_another_finding():

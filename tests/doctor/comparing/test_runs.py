@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 from tests.doctor.render.conftest import Maker
 
-from gradwright.doctor.comparing import compare
+from gradwright.doctor.comparing import compare, incomparable
 from gradwright.doctor.comparing.shown import as_json, as_text
 from gradwright.doctor.session.codec import to_json
-from gradwright.doctor.session.model import Environment, NotExamined, Report, Script, ScriptDeath
+from gradwright.doctor.session.model import Environment, NotExamined, Report, Script, ScriptDeath, Source
 
 RUN = Report(
     environment=Environment(gradwright="0.1.0", torch="2.13.0", device="cpu", threads=2, cwd="/home/a/work"),
@@ -38,7 +38,6 @@ def test_runs_that_were_alike_say_nothing():
 @pytest.mark.parametrize(
     ("new", "word"),
     [
-        (but(argv=("other.py",)), "sessions of two scripts, train.py and other.py"),
         (but(argv=("train.py", "--epochs", "2")), "other arguments: train.py --epochs 1, then train.py --epochs 2"),
         (but(gradwright="0.2.0"), "another gradwright: 0.1.0, then 0.2.0"),
         (but(torch="2.14.0"), "another torch: 2.13.0, then 2.14.0"),
@@ -54,6 +53,42 @@ def test_what_was_not_alike_is_said_and_decides_nothing(new: Report, word: str):
     found = compare(RUN, new)
     assert any(word in caution for caution in found.cautions)
     assert not found.worse
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (but(argv=("other.py",)), "they are of two scripts, train.py and other.py"),
+        (but(argv=("deep/train.py",)), "they are of two scripts, train.py and deep/train.py"),
+        (Report(), "they are of two scripts, train.py and no script"),
+        (but(steps=0, exit_code=1, exception=ScriptDeath("ImportError", "m", "t")), "nothing was watched in the new"),
+        (but(steps=0, gradients=1), ""),
+        (but(argv=("train.py", "--epochs", "2")), ""),
+        (but(argv=("../work/train.py",), cwd="/home/a/elsewhere"), ""),  # the same file
+        (but(argv=("train.py",), cwd="/home/b/work"), ""),  # on another machine
+    ],
+)
+def test_sessions_of_which_nothing_can_be_said_are_told(new: Report, why: str):
+    told = incomparable(RUN, new)
+    assert told.startswith(why) if why else not told
+
+
+def test_a_script_with_another_name_is_the_same_by_its_text():
+    old, new, other = (
+        dataclasses.replace(but(argv=(name,)), sources=(Source(name, "0", text),))
+        for name, text in (("a.py", "x = 1\n"), ("b.py", "x = 1\n"), ("b.py", "x = 2\n"))
+    )
+    assert not incomparable(old, new)
+    assert incomparable(old, other)
+
+
+def test_where_nothing_was_watched_before_or_tests_are_the_script_sessions_are_compared():
+    nothing = but(steps=0)
+    assert not incomparable(nothing, nothing) and not incomparable(nothing, RUN)
+    tests = dataclasses.replace(Maker().first_sight(), script=Script())
+    assert not incomparable(tests, tests)
+    assert incomparable(tests, dataclasses.replace(tests, subjects=(), facts=()))
+    assert incomparable(tests, dataclasses.replace(tests, facts=()))  # Functions in the text, no call of them
 
 
 def test_a_session_that_was_cut_short_is_named():

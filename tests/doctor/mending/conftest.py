@@ -25,6 +25,7 @@ class Session:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
         self.argv = ("train.py", *arguments)
+        self.module = ""
         self.sources: dict[str, Source] = {}
         self.findings: list[Finding] = []
 
@@ -63,7 +64,7 @@ class Session:
     def report(self) -> Report:
         return Report(
             environment=Environment(cwd=str(self.folder)),
-            script=Script(argv=self.argv, exit_code=0),
+            script=Script(argv=self.argv, exit_code=0, module=self.module),
             sources=tuple(self.sources.values()),
             findings=tuple(self.findings),
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gradwright.doctor.render.page.reproduce import reproduce
+from gradwright.doctor.render.remedies import how_to_fix
 from gradwright.doctor.session.place import Location
 
 TEXT = """\
@@ -182,11 +184,25 @@ def test_a_script_that_is_not_utf8_gets_its_own_bytes_in_the_diff(session):
 def test_a_module_is_found_as_python_finds_it(session, fix: Callable):
     session.file("pack/__init__.py", "")
     session.file("pack/train.py", TEXT)
-    session.argv = (str(session.folder / "pack/train.py"),)
+    session.argv, session.module = (str(session.folder / "pack/train.py"),), "pack.train"
     session.fix("    y = x + 0\n", "    y = x\n", name="pack/train.py")
     session.keep()
     called = fix("-m", "pack.train")
     assert called.code == 1 and "--- pack/train.py" in called.stdout
+    assert called.stderr == ""  # the session that is kept is the one of this module: nothing was run
+
+
+def test_a_module_is_not_the_script_in_its_file(session, fix: Callable):
+    """A relative import works in one of them only; what the hints name is what was run."""
+    session.file("pack/__init__.py", "")
+    session.file("pack/train.py", TEXT)
+    session.argv, session.module = (str(session.folder / "pack/train.py"), "--lr", "1"), "pack.train"
+    session.fix("    y = x + 0\n", "    y = x\n", name="pack/train.py")
+    path = session.keep()
+    called = fix("--session", str(path), "pack/train.py", "--lr", "1")
+    assert called.code == 2 and "is of -m pack.train --lr 1, not of pack/train.py --lr 1" in called.stderr
+    assert how_to_fix(session.report).startswith("gradwright fix -m pack.train --lr 1 shows it")
+    assert reproduce(session.report).command == "gradwright diagnose -m pack.train --lr 1"
 
 
 def test_colour_is_for_terminals_unless_asked_for(two_fixes, fix: Callable):

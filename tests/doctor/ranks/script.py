@@ -60,6 +60,8 @@ def main(way, steps):
                 raise ValueError("no such word")
             if way == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if way == "exits":
+                os._exit(7)
             if way == "hangs":
                 time.sleep(1000)
         if way == "slow":

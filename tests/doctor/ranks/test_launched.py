@@ -91,6 +91,13 @@ def test_a_rank_that_was_killed_has_left_what_it_knew(tmp_path: Path, warm_pytho
     assert differing(told.session)["how the script ended"][1] == "ended by signal 9"
 
 
+def test_a_rank_that_exits_ill_is_no_clean_run(tmp_path: Path, warm_python: Path) -> None:
+    told = one_by_one(tmp_path, warm_python, "exits", "8")
+    assert told.codes == [1, 0] and told.session.script.exit_code == 7
+    assert "no rule explains how rank 1 ended" in told.stdouts[0] and "nothing wrong" not in told.stdouts[0]
+    assert [run.unexplained for run in told.session.of(RankRun)] == ["", "exited 7"]
+
+
 def test_ranks_that_share_nothing_come_each_to_their_own_end(tmp_path: Path, warm_python: Path) -> None:
     told = one_by_one(tmp_path, warm_python, "alone", "12")
     assert differing(told.session) == {"steps": ("12", "6")}

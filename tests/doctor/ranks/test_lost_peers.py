@@ -67,3 +67,23 @@ def test_a_peer_that_ran_out_of_batches_has_not(died: Any, make: Any) -> None:
 def test_where_all_lost_one_another_all_stays(died: Any) -> None:
     reports = {0: died(LOST[0]), 1: died(LOST[1])}
     assert fates_of(reports, ()).reports == reports
+
+
+@pytest.mark.parametrize("code", [7, 1])
+def test_who_exits_ill_without_a_word_is_named(code: int, died: Any, make: Any) -> None:
+    fates = fates_of({0: died(LOST[0]), 1: make.report(exit_code=code), 2: make.report(exit_code=code)}, ())
+    assert fates.unexplained == {1: f"exited {code}", 2: f"exited {code}"}
+    assert fates_of({0: make.report(), 1: make.report(exit_code=code)}, ()).unexplained == {1: f"exited {code}"}
+    assert fates_of({0: make.report(exit_code=code)}, (1,)).unexplained == {0: f"exited {code}"}
+
+
+def test_how_all_ranks_end_is_how_the_script_ends(make: Any) -> None:
+    assert fates_of({0: make.report(exit_code=7), 1: make.report(exit_code=7)}, ()).unexplained == {}
+    assert fates_of({0: make.report(), 1: make.report()}, ()).unexplained == {}
+
+
+def test_an_end_that_is_told_is_explained(died: Any, make: Any) -> None:
+    killed = make.report(ScriptKilled(id="k", subject="script", signal="SIGKILL", steps=3, gradients=3), exit_code=-9)
+    stopped = make.report(exit_code=1, stopped_early="after 4 optimizer steps")
+    for other in (died("no such word", "ValueError"), killed, stopped):
+        assert fates_of({0: make.report(), 1: other}, ()).unexplained == {}

@@ -1,8 +1,10 @@
 """Reports in, one report out: nothing is told twice, nothing is lost, and no rank is said to have done another's."""
 
+import dataclasses
 from typing import Any
 
 from gradwright.doctor.ranks.merging import Member, merge
+from gradwright.doctor.render.view import view
 from gradwright.doctor.session.codec import from_json, to_json
 from gradwright.doctor.session.facts import FunctionCalls, GradientVerdict, RankRun, RanksDiffer, ScriptDied
 from gradwright.doctor.session.model import NotExamined, Report, ScriptDeath
@@ -37,6 +39,24 @@ def test_the_worst_end_is_that_of_the_run(make: Any) -> None:
     assert merged(make.report(), make.report()).script.exit_code == 0
 
 
+def test_a_rank_that_ended_ill_is_no_clean_run(make: Any) -> None:
+    ill = merged(make.report(), make.report(exit_code=7))
+    assert [run.unexplained for run in ill.of(RankRun)] == ["", "exited 7"]
+    assert not ill.ok and view(ill).summary == "no rule explains how rank 1 ended"
+    both = merged(make.report(), make.report(exit_code=7), None)
+    assert view(both).summary == "no rule explains how rank 1 ended, rank 2 has no session"
+    with_finding = merged(make.report(make.finding()), make.report(make.finding(), exit_code=7))
+    assert view(with_finding).summary == "1 finding, no rule explains how rank 1 ended"
+    info = make.finding("GW303", severity="info")
+    assert view(merged(make.report(info), None)).summary == "rank 1 has no session, 1 finding for information"
+
+
+def test_ranks_that_end_alike_are_as_clean_as_one(make: Any) -> None:
+    for code in (0, 7):
+        report = merged(make.report(exit_code=code), make.report(exit_code=code))
+        assert report.ok and view(report).summary == "nothing wrong was found"
+
+
 def test_a_rank_without_a_session_says_why(make: Any) -> None:
     report = merged(make.report(), None)
     assert NotExamined("rank 1", "it was gone") in report.not_examined
@@ -45,6 +65,7 @@ def test_a_rank_without_a_session_says_why(make: Any) -> None:
         ("", "it was gone"),
     ]
     assert not list(report.of(RanksDiffer))
+    assert not report.ok and view(report).summary == "rank 1 has no session"
 
 
 def test_evidence_of_another_rank_comes_with_its_number(make: Any) -> None:
@@ -97,3 +118,24 @@ def test_a_death_on_one_rank_is_that_of_the_script(make: Any) -> None:
     report = merged(make.report(stopped_early="its time was up"), dead)
     assert report.script.exception == death and report.script.exit_code == 1
     assert report.findings[0].evidence == ("rank 1: died",)
+
+
+def test_a_wrong_gradient_of_another_rank_shows_without_its_finding(make: Any) -> None:
+    right, wrong = make.verdict("right"), make.verdict("wrong")
+    report = merged(make.report(make.calls(9), right), make.report(make.calls(9), wrong))
+    assert [verdict.verdict for verdict in report.of(GradientVerdict)] == ["right", "wrong"]
+    (row,) = view(report).rows
+    assert (row.gradient.word, row.gradient.rest.endswith(" (on rank 1)")) == ("WRONG", True)
+
+
+def test_ranks_are_not_counted_as_inputs(make: Any) -> None:
+    def wrong(*specimens: str) -> Report:
+        verdicts = [dataclasses.replace(make.verdict("wrong", specimen=one), id=f"v {one}") for one in specimens]
+        right = [dataclasses.replace(make.verdict("right", specimen="s9"), id="v s9")]
+        return make.report(make.calls(9), *verdicts, *right, make.finding(evidence=tuple(f"v {s}" for s in specimens)))
+
+    (row,) = view(merged(wrong("s0", "s1"), wrong("s0", "s1"))).rows
+    assert str(row.gradient).endswith("(on 2 of 3 inputs)")
+    others = make.report(make.calls(9), make.verdict("right"))
+    (row,) = view(merged(others, wrong("s0"), wrong("s0"))).rows
+    assert str(row.gradient).endswith("(on ranks 1 and 2)")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradwright.doctor.commands import several_ranks
+from gradwright.doctor.commands import running, several_ranks
 from gradwright.doctor.commands.several_ranks import run_as_rank
 from gradwright.doctor.conduct import Conducted, save
 from gradwright.doctor.options import Options
@@ -94,3 +94,9 @@ def test_what_torchrun_sends_is_an_interruption(number: int) -> None:
         assert not noted.seen
         os.kill(os.getpid(), number)
     assert noted.seen and signal.getsignal(number) is before
+
+
+def test_sessions_that_cannot_be_written_do_not_replace_one_another(make: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    kept = [running._keep(make.report(steps=step), tmp_path / "file" / f"{step}.json") for step in (3, 4)]
+    assert [from_json(path.read_text()).script.steps for path in kept] == [3, 4]

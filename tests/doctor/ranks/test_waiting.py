@@ -62,7 +62,7 @@ def test_a_rank_that_never_came_is_on_no_file_of_ours(rank_of: Any, said: list[s
     monkeypatch.setattr(waiting, "_ARRIVAL_SECONDS", 0.2)
     with Meeting(rank_of(0)) as leader:
         members, _ = others(leader, None, said.append)
-    assert members[0].missing.startswith("it did not come to ")
+    assert members[0].missing.startswith("it did not come to ") and "LOCAL_WORLD_SIZE" in members[0].missing
 
 
 @pytest.mark.parametrize("cut", [0, 30, 400])

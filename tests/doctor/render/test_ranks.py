@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from gradwright.doctor.render import fragment, terminal
+from gradwright.doctor.render.page.verdicts import strip
 from gradwright.doctor.render.ranks import between
+from gradwright.doctor.render.view import view
 from gradwright.doctor.session.facts import RankRun, RanksDiffer
 from gradwright.doctor.session.model import Report
 
@@ -34,6 +36,17 @@ def test_the_headline_counts_them(report: Any) -> None:
     assert "rank" not in terminal.render(alone)
     one = dataclasses.replace(alone, script=dataclasses.replace(alone.script, rank=3))
     assert "· rank 3 ·" in terminal.render(one)
+
+
+def test_a_page_of_a_rank_that_ended_ill_is_not_good(report: Any) -> None:
+    ill = dataclasses.replace(run(1), unexplained="exited 7")
+    for runs, tone in (
+        ((run(0), run(1)), "good"),
+        ((run(0), ill), "doubt"),
+        ((run(0), run(1, missing="gone")), "doubt"),
+    ):
+        found = report(*runs)
+        assert strip(found, view(found)).tone == tone
 
 
 def test_a_line_for_each_difference(report: Any) -> None:

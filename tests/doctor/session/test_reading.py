@@ -92,6 +92,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         (b'{"schema_version": 1.0}', "its schema version is no integer: 1.0"),
         (b'{"schema_version": 1, "schema_version": 1}', "'schema_version' stands twice"),
         (changed("schema_version", to=1).replace(b'"why": "w"', b'"why": "w", "why": "v"'), "'why' stands twice"),
+        (b'{"schema_version": 1}', "it is no whole session: it lacks the parts environment, script, sources, subjects"),
         (b"[" * 100_000, "nested deeper"),
         (b'{"schema_version": 1, "x": ' + b'{"a":' * 50_000 + b"0" + b"}" * 50_001, "nested deeper"),
         (b'{"schema_version": 1, "script": {"steps": ' + b"9" * 5000 + b"}}", "an integer of thousands of digits"),
@@ -142,6 +143,19 @@ def test_another_schema_version_says_who_wrote_it(version: int, word: str, refus
     assert word in said
     hostile = refused(changed("schema_version", to=version, written_by="\x1b[31m" * 50))
     assert "written by" not in hostile and "\x1b" not in hostile
+
+
+@pytest.mark.parametrize("part", [name for name in json.loads(TEXT) if name != "schema_version"])
+def test_a_session_without_a_part_that_every_session_has_is_not_clean(part: str, refused) -> None:
+    document = json.loads(TEXT)
+    del document[part]
+    assert f"it lacks the part {part}, which every session has" in refused(json.dumps(document).encode())
+
+
+def test_another_schema_version_of_the_same_gradwright_is_not_told_to_update(refused) -> None:
+    said = refused(changed("schema_version", to=2, written_by=gradwright.__version__))
+    assert f"it has schema version 2, and says that Gradwright {gradwright.__version__} wrote it" in said
+    assert "update it" not in said and "another build wrote it, or somebody changed it" in said
 
 
 def test_a_fact_of_a_later_version_says_which_version_knows_it(refused) -> None:

@@ -230,3 +230,13 @@ def test_scripts_are_told_of_their_loops_over_rows_and_of_no_others(what: str, r
     lines = (HEAD + textwrap.dedent(text)).splitlines()
     told = [lines[one.location.line - 1].strip() for one in report.findings if one.code == "GW304"]
     assert told == ([line] if line else [])
+
+
+def test_a_loop_is_found_behind_text_that_is_not_ascii(tmp_path: Path) -> None:
+    line = 'parts = {"éé😀😀": sum(x[i].exp() for i in range(9))}'
+    script = tmp_path / "train.py"
+    script.write_text(f"{line}\n")
+    first, last = line.index("x[i]") + 1, line.index("exp()") + 6
+    found = loop_around(Location(str(script), 1, first, 1, last))
+    assert found is not None
+    assert line[found.column - 1 : found.end_column - 1] == "(x[i].exp() for i in range(9))"

@@ -60,6 +60,7 @@ def test_findings_make_a_green_session_red_and_their_tests_are_named(suite):
     assert "session in .gradwright/last.json" in done.flowing
     (finding,) = done.report.findings
     assert finding.fix is not None and finding.fix.proof.mutants_rejected
+    assert "the fix above is to be made by hand: gradwright fix works on scripts" in done.flowing
     assert done.report.script.argv == ()  # no script: `gradwright fix train.py` has no use for it
 
 
@@ -67,6 +68,23 @@ def test_a_session_without_the_option_says_nothing(suite):
     done = suite({"test_it.py": HALVED}, "--strict-markers")
     assert done.code == 0 and done.report is None
     assert "Function" not in done.text and "gradwright:" not in done.text
+
+
+@pytest.mark.parametrize("words", [("-q",), (), ("-v",)])
+def test_what_is_told_while_functions_are_tried_begins_on_a_line_of_its_own(suite, words):
+    tests = "from squares import Square, leaf\ndef test_it():\n    Square.apply(leaf(3)).sum().backward()\n"
+    done = suite({"test_it.py": tests}, "--gradwright", *words)
+    assert "gradwright: trying the Functions that the tests called" in done.text.splitlines()
+    assert "made by hand" not in done.text  # there is nothing to be made
+
+
+def test_a_session_takes_no_other_files_place(suite, tmp_path):
+    done = suite({"test_it.py": HALVED}, "--gradwright", "--gradwright-session", "test_it.py")
+    assert done.code == pytest.ExitCode.USAGE_ERROR and "passed" not in done.text
+    assert "test_it.py: that file is there, and is no session" in done.flowing
+    assert (tmp_path / "test_it.py").read_text() == HALVED
+    settings = {"pyproject.toml": '[tool.gradwright]\nsession = "squares.py"\n', "test_it.py": HALVED}
+    assert suite(settings, "--gradwright").code == pytest.ExitCode.USAGE_ERROR
 
 
 def test_collecting_alone_watches_nothing(suite):
@@ -90,6 +108,8 @@ def test_options_of_the_command_line(suite):
     assert done.code == 0 and "GW101 error" in done.text
     assert "these findings leave the exit status alone · session in kept/it.json" in done.flowing
     assert done.report is None  # not where it is kept else
+    again = suite({"test_it.py": HALVED}, *words[:4], "--gradwright-select", "GW2")
+    assert again.code == 0 and "session in kept/it.json" in again.flowing  # a session takes a session's place
 
     done = suite({"test_it.py": HALVED}, "--gradwright", "--gradwright-select", "gw2,GW3")
     assert done.code == 0 and done.codes == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from gradwright.doctor.commands.completing import VARIABLE
+from gradwright.doctor.commands.printing import say
+from gradwright.doctor.commands.scripts import CLEAN, exiting
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -24,4 +26,10 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None  # SHELLS are click's own
-    click.echo(kind(ctx.find_root().command, {}, "gradwright", VARIABLE).source(), nl=False)
+    source = kind(ctx.find_root().command, {}, "gradwright", VARIABLE).source()
+
+    def show() -> int:
+        say(source)
+        return CLEAN
+
+    exiting(ctx, show)

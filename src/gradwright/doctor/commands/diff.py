@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from gradwright.doctor.commands.completing import session_files
-from gradwright.doctor.commands.kept import SESSION, read
-from gradwright.doctor.commands.scripts import CLEAN, FINDINGS, color, exiting, selection_options, width
+from gradwright.doctor.commands.kept import SESSION, last, read
+from gradwright.doctor.commands.printing import color, say, width
+from gradwright.doctor.commands.scripts import CLEAN, FINDINGS, exiting, selection_options
+from gradwright.errors import UsageError
 
 
 @click.command(short_help="Compare two sessions: what got better, what got worse.")
@@ -30,17 +32,21 @@ def diff(
 
     OLD and NEW are session files; NEW is .gradwright/last.json, where it is not named. Exits 1 if something is worse:
     a new error or warning, a gradient's verdict, or something that was examined and no longer is. Whether something is
-    slow enough to be a finding hangs on the clock, too: --ignore GW3,GW4 leaves that out.
+    slow enough to be a finding hangs on the clock, too: --ignore GW3,GW4 leaves that out. Exits 2 if they can't be
+    compared: sessions of two scripts (other arguments are told), or a NEW one in which nothing was watched.
     """
 
     def show() -> int:
         sessions = read(old, select, ignore), read(new, select, ignore)
-        from gradwright.doctor.comparing import FACTOR, compare
+        from gradwright.doctor.comparing import FACTOR, compare, incomparable
         from gradwright.doctor.comparing.shown import as_json, as_text
 
+        why = incomparable(*sessions)
+        if why:
+            raise UsageError(f"{old} and {new or last()} can't be compared: {why}")
         found = compare(*sessions, factor=factor or FACTOR, times_gate=gate_times)
         text = as_json(found) if form == "json" else as_text(found, width=width(), color=color())
-        click.echo(text, nl=False, color=True)
+        say(text)
         return FINDINGS if found.worse else CLEAN
 
     exiting(ctx, show)

@@ -7,12 +7,14 @@ import sys
 import click
 
 from gradwright.doctor.commands.completing import code_or_words
-from gradwright.doctor.commands.scripts import USAGE
+from gradwright.doctor.commands.printing import say
+from gradwright.doctor.commands.scripts import CLEAN, USAGE, exiting
 
 
 @click.command(short_help="Explain a code or a pasted error message.")
 @click.argument("text", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=code_or_words)
-def explain(text: tuple[str, ...]) -> None:
+@click.pass_context
+def explain(ctx: click.Context, text: tuple[str, ...]) -> None:
     """Explain a code (GW301) or a pasted error message. A single "-" reads it from standard input."""
     from gradwright.doctor.explain import explain as explanation
 
@@ -25,4 +27,10 @@ def explain(text: tuple[str, ...]) -> None:
             err=True,
         )
         sys.exit(USAGE)
-    click.echo(found.rstrip("\n"))
+    page = found.rstrip("\n") + "\n"
+
+    def show() -> int:
+        say(page)
+        return CLEAN
+
+    exiting(ctx, show)

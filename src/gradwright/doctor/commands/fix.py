@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradwright.doctor.commands.apart import may_become_session, stays_apart
 from gradwright.doctor.commands.completing import session_files
+from gradwright.doctor.commands.delivering import not_empty
+from gradwright.doctor.commands.printing import color, say, say_bytes, width
 from gradwright.doctor.commands.scripts import (
     CLEAN,
     FAILED,
     FINDINGS,
     ScriptCommand,
     asked,
-    color,
     exiting,
     script_options,
-    width,
 )
 from gradwright.errors import UsageError
 
@@ -41,7 +42,7 @@ _OFTEN_LAST = {"--apply": "apply", "--diff": "diff", "--unsafe": "unsafe", "--ou
 @click.option("--unsafe", is_flag=True, help="Also fixes that do something else at some inputs (they say which).")
 @click.option("--outside", is_flag=True, help="Also files that don't lie below the working directory.")
 @click.option(
-    "--session", type=click.Path(dir_okay=False, path_type=Path), shell_complete=session_files,
+    "--session", type=click.Path(dir_okay=False, path_type=Path), shell_complete=session_files, callback=not_empty,
     help="Take the fixes from this session.  [.gradwright/last.json; made if there is none of the script as it is]",
 )  # fmt: skip
 @click.pass_context
@@ -67,6 +68,8 @@ def _fix(ctx: click.Context, script: tuple[str, ...], module: bool, given: dict[
         script = _without_ours(script, wanted)
     chosen, options, program = asked(ctx, script, module, given)
     here = Path.cwd()
+    if named is None:  # one that is named is only read
+        stays_apart({"the script": Path(program.path), "the session": chosen.session})
     report = _report(named, chosen.session, options, program.argv, here)
     if report is None:
         return FAILED
@@ -84,8 +87,8 @@ def _fix(ctx: click.Context, script: tuple[str, ...], module: bool, given: dict[
         return _apply(made, findings, typed, bare=wanted["diff"])
 
     flags = "".join(f" {flag}" for flag, name in _OFTEN_LAST.items() if wanted[name] and name in ("unsafe", "outside"))
-    flags += f" --session {named}" if named else ""
-    click.echo(summary(made, findings, flags=flags, script=typed), nl=False, err=wanted["diff"])
+    flags += f" --session {command_line([str(named)])}" if named else ""
+    _tell(summary(made, findings, flags=flags, script=typed), bare=wanted["diff"])
     return FINDINGS if made.offers else CLEAN
 
 
@@ -117,28 +120,42 @@ def _report(named: Path | None, kept: Path, options: Options, argv: tuple[str, .
     """The session that was named, or the last one, or that of a new run. ``None``: the doctor failed."""
     from gradwright.doctor.mending.sessions import last_session, named_session
 
+    module = options.target if options.module else ""
     if named is not None:
-        return named_session(named, argv, here)
-    last = last_session(kept, argv, here)
+        return named_session(named, argv, here, module=module)
+    last = last_session(kept, argv, here, module=module)
     if not isinstance(last, str):
         return last
     from gradwright.doctor.commands.running import run_and_keep
 
+    if kept != Path(".gradwright/last.json"):
+        may_become_session(kept)
     click.echo(f"gradwright: {last}: diagnosing first", err=True)
     done = run_and_keep(options, kept, script_stdout=sys.stderr.fileno())
-    return done.report if done is not None and done.failure is None else None
+    if done is None or done.failure is not None:
+        return None
+    if done.report.ok and done.report.saw_nothing:
+        click.echo("gradwright: the run was cut short before a gradient was seen: there may be fixes", err=True)
+        return None
+    return done.report
 
 
 def _show(made: Plan, findings: list[Finding], *, bare: bool) -> None:
     from gradwright.doctor.mending.shown import bare_diff, shown
 
     if bare:
-        sys.stdout.buffer.write(bare_diff(made.files))
-        sys.stdout.flush()
+        say_bytes(bare_diff(made.files))
         left = [offer for offer in made.offers if offer.left]
         click.echo(shown(left, (), width=100, color=False), nl=False, err=True)
     else:
-        click.echo(shown(made.offers, findings, width=width(), color=color()), nl=False, color=True)
+        say(shown(made.offers, findings, width=width(), color=color()))
+
+
+def _tell(text: str, *, bare: bool) -> None:
+    if bare:  # standard output is the diff's
+        click.echo(text, nl=False, err=True)
+    else:
+        say(text)
 
 
 def _apply(made: Plan, findings: list[Finding], script: str, *, bare: bool) -> int:
@@ -154,5 +171,5 @@ def _apply(made: Plan, findings: list[Finding], script: str, *, bare: bool) -> i
     except KeyboardInterrupt:
         click.echo("gradwright: interrupted: no fix was made, every file is as it was", err=True)
         return FINDINGS
-    click.echo(outcome(made, findings, written, refused, script=script), nl=False, err=bare)
+    _tell(outcome(made, findings, written, refused, script=script), bare=bare)
     return FINDINGS if refused or any(offer.left for offer in made.offers) else CLEAN

@@ -33,7 +33,11 @@ def read(path: Path | None, select: str | None, ignore: str | None) -> Report:
     from gradwright.doctor.mending.choosing import selected
 
     _are_codes((*wanted, *unwanted), report)
-    return dataclasses.replace(report, findings=tuple(selected(report, wanted, unwanted)))
+    findings = tuple(selected(report, wanted, unwanted))
+    left_out = report.script.not_selected + len(report.findings) - len(findings)
+    return dataclasses.replace(
+        report, findings=findings, script=dataclasses.replace(report.script, not_selected=left_out)
+    )
 
 
 def last() -> Path:

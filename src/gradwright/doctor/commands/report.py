@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from gradwright.doctor.commands.apart import stays_apart
 from gradwright.doctor.commands.completing import session_files
-from gradwright.doctor.commands.delivering import deliver, report_options
-from gradwright.doctor.commands.kept import SESSION, read
-from gradwright.doctor.commands.scripts import CLEAN, FINDINGS, exiting, selection_options
+from gradwright.doctor.commands.delivering import deliver, place, report_options
+from gradwright.doctor.commands.kept import SESSION, last, read
+from gradwright.doctor.commands.scripts import exit_code, exiting, selection_options
 
 
 @click.command(short_help="Show a session again, in any form.")
@@ -29,8 +30,10 @@ def report(
     """
 
     def show() -> int:
-        shown = read(session, select, ignore)
+        kept = session or last()
+        stays_apart({"the session that is shown": kept, "--output": place(form or "terminal", output)})
+        shown = read(kept, select, ignore)
         deliver(shown, form or "terminal", output)
-        return CLEAN if shown.ok or exit_zero else FINDINGS
+        return exit_code(shown, exit_zero=exit_zero)
 
     exiting(ctx, show)

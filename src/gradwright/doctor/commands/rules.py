@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from gradwright.doctor.commands.completing import codes_and_categories
-from gradwright.doctor.commands.scripts import CLEAN, color, exiting, width
+from gradwright.doctor.commands.printing import color, say, width
+from gradwright.doctor.commands.scripts import CLEAN, exiting
 
 
 @click.command(short_help="List what is looked for.")
@@ -20,7 +21,7 @@ def rules(ctx: click.Context, which: str | None, form: str | None) -> None:
 
         found = rules_of(which or "")
         text = as_json(found) if form == "json" else as_text(found, width=width(), color=color())
-        click.echo(text, nl=False, color=True)
+        say(text)
         return CLEAN
 
     exiting(ctx, show)

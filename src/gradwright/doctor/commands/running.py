@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import sys
 import tempfile
@@ -39,7 +40,7 @@ def run_and_keep(options: Options, session: Path, *, script_stdout: int | None) 
         gap = NotExamined(MISSING, "the doctor itself failed")
         report = dataclasses.replace(done.report, not_examined=(*done.report.not_examined, gap))
         done = Conducted(report, done.failure)
-    _keep(done.report, session)
+    done = Conducted(done.report, done.failure, _keep(done.report, session))
     if done.failure is not None:
         click.echo(f"gradwright: the doctor itself failed; please report this:\n{done.failure}", err=True)
     return done
@@ -51,7 +52,8 @@ def _keep(report: Report, path: Path) -> Path:
         save(report, path)
         return path
     except OSError as error:
-        spare = Path(tempfile.gettempdir()) / f"gradwright-session-{os.getpid()}.json"
+        mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # a rank has two: its own and that of all
+        spare = Path(tempfile.gettempdir()) / f"gradwright-session-{os.getpid()}-{mark}.json"
         save(report, spare)
         click.echo(f"gradwright: {path} can't be written ({error}); the session is in {spare}", err=True)
         return spare

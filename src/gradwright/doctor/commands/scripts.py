@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     from gradwright.doctor.launch import Program
     from gradwright.doctor.options import Options
+    from gradwright.doctor.session.model import Report
     from gradwright.doctor.settings import Settings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -137,14 +136,16 @@ def exiting(ctx: click.Context, command: Callable[[], int]) -> None:
     except GradwrightError as error:
         click.echo(f"gradwright: {error}", err=True)
         sys.exit(FAILED)
+    except KeyboardInterrupt:
+        click.echo("gradwright: interrupted", err=True)
+        sys.exit(FAILED)
 
 
-def width() -> int:
-    """Cells of the terminal; 100 elsewhere."""
-    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns)) if sys.stdout.isatty() else 100
-
-
-def color() -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+def exit_code(report: Report, *, exit_zero: bool) -> int:
+    """What a report amounts to. One that was cut short before anything was seen is not clean."""
+    if not report.ok:
+        return CLEAN if exit_zero else FINDINGS
+    if report.saw_nothing:
+        click.echo("gradwright: the run was cut short before a gradient was seen: that is no clean bill", err=True)
+        return FAILED
+    return CLEAN

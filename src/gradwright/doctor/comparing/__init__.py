@@ -8,5 +8,15 @@ from gradwright.doctor.comparing.comparison import (
     TimeChange,
     Unexamined,
 )
+from gradwright.doctor.comparing.runs import incomparable
 
-__all__ = ["FACTOR", "Comparison", "FindingChange", "GradientChange", "TimeChange", "Unexamined", "compare"]
+__all__ = [
+    "FACTOR",
+    "Comparison",
+    "FindingChange",
+    "GradientChange",
+    "TimeChange",
+    "Unexamined",
+    "compare",
+    "incomparable",
+]

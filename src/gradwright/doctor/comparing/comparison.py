@@ -15,14 +15,20 @@ class FindingChange:
     """One finding before and after; ``None`` where it is not there.
 
     ``how``: "new"; "gone"; "severity" (it changed); "moved" (the same, elsewhere, or on a line that was edited);
-    "suppressed" (gone, by a remark in the text). ``fix_made``: its fix stands in the new text.
+    "renamed" (the same, of what has another name now); "suppressed" (gone, by a remark in the text); "unexamined" (not
+    found, but nobody looked). ``fix_made``: its fix stands in the new text.
     """
 
-    how: Literal["new", "gone", "severity", "moved", "suppressed"]
+    how: Literal["new", "gone", "severity", "moved", "renamed", "suppressed", "unexamined"]
     turn: Turn
     old: Finding | None
     new: Finding | None
     fix_made: bool = False
+
+    @property
+    def as_before(self) -> bool:
+        """It is the same finding, wherever it stands now."""
+        return self.how in ("moved", "renamed")
 
     @property
     def shown(self) -> Finding:
@@ -74,7 +80,7 @@ class Unexamined:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``cautions``: in what the runs were not alike, or why one of them may not know everything. ``same``: how many
-    findings are as they were. ``times_gate``: whether a slower Function counts as worse."""
+    findings are as they were, those that moved among them. ``times_gate``: whether slower Functions count as worse."""
 
     findings: tuple[FindingChange, ...] = ()
     gradients: tuple[GradientChange, ...] = ()
@@ -91,9 +97,9 @@ class Comparison:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Of everything that counts."""
+        """Of everything that counts; a finding that merely moved does not."""
         return (
-            *(change.turn for change in self.findings),
+            *(change.turn for change in self.findings if not change.as_before),
             *(change.turn for change in self.gradients),
             *(change.turn for change in self.unexamined),
             *(change.turn for change in self.times if self.times_gate),

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gradwright.doctor.comparing.comparison import FindingChange, Turn
-from gradwright.doctor.comparing.matching import paired
+from gradwright.doctor.comparing.matching import Pair, paired
+from gradwright.doctor.comparing.subjects import Functions, no_longer_examined
 from gradwright.doctor.session.hunks import DoesNotFit, edits_of, path_of
 from gradwright.doctor.session.model import Finding, Report
 
 _RANK = {"info": 0, "warning": 1, "error": 2}
 
 
-def finding_changes(old: Report, new: Report) -> Iterator[FindingChange | None]:
+def finding_changes(
+    old: Report, new: Report, pairs: Iterable[Pair], subjects: Functions, names: Mapping[str, str]
+) -> Iterator[FindingChange | None]:
     """One for each pair; ``None`` for a finding that is as it was."""
-    remarked = _suppressed(old, new)
-    for before, after in paired(old, new):
+    remarked = _suppressed(old, new, names)
+    for before, after in pairs:
         if before is not None and after is not None:
             yield _kept(before, after)
         elif after is not None:
             yield FindingChange("new", "neutral" if after.severity == "info" else "worse", None, after)
         elif before is not None and id(before) in remarked:
             yield FindingChange("suppressed", "neutral", before, remarked[id(before)])
+        elif before is not None and no_longer_examined(before, old, new, subjects):
+            yield FindingChange("unexamined", "neutral", before, None, fix_made(before, old, new))
         elif before is not None:
             yield FindingChange("gone", "better", before, None, fix_made(before, old, new))
 
@@ -33,14 +38,17 @@ def _kept(old: Finding, new: Finding) -> FindingChange | None:
     if ranks[0] != ranks[1]:
         turn: Turn = "worse" if ranks[1] > ranks[0] else "better"
         return FindingChange("severity", turn, old, new)
-    here = (old.location.path, old.location.line, old.subject) == (new.location.path, new.location.line, new.subject)
-    return None if here else FindingChange("moved", "neutral", old, new)
+    if (old.location.path, old.location.line) != (new.location.path, new.location.line):
+        return FindingChange("moved", "neutral", old, new)
+    return None if old.subject == new.subject else FindingChange("renamed", "neutral", old, new)
 
 
-def _suppressed(old: Report, new: Report) -> dict[int, Finding]:
+def _suppressed(old: Report, new: Report, names: Mapping[str, str]) -> dict[int, Finding]:
     """Findings of the old session that the new one has, by a remark in the text, among the suppressed; by identity."""
     others = dataclasses.replace(new, findings=new.suppressed)
-    return {id(before): after for before, after in paired(old, others) if before is not None and after is not None}
+    return {
+        id(before): after for before, after in paired(old, others, names) if before is not None and after is not None
+    }
 
 
 def fix_made(finding: Finding, old: Report, new: Report) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from gradwright.doctor.comparing.comparison import GradientChange, TimeChange, Turn
+from gradwright.doctor.comparing.subjects import Functions, still_stands
 from gradwright.doctor.render.wording import gradient_cell, unexamined_reason
 from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict
 from gradwright.doctor.session.model import Report, Subject
@@ -18,36 +18,8 @@ _WORDS = {"right": "right", "wrong": "WRONG", "surrogate": "surrogate?", "unknow
 _JUDGED = ("right", "WRONG", "surrogate?", "declared surrogate")
 
 
-def functions(old: Report, new: Report) -> Iterator[tuple[Subject | None, Subject | None]]:
-    """The Functions and callables of both, paired by name and file, then by a name that only one on either side has."""
-    left, right = _by_place(old), _by_place(new)
-    pairs = {key: right.pop(key) for key in list(left) if key in right}
-    yield from ((left.pop(key), other) for key, other in pairs.items())
-    names: dict[str, tuple[list[Subject], list[Subject]]] = defaultdict(lambda: ([], []))
-    for side, subjects in enumerate((left, right)):
-        for subject in subjects.values():
-            names[subject.name][side].append(subject)
-    for before, after in names.values():
-        if len(before) == len(after) == 1:
-            yield before[0], after[0]
-        else:
-            yield from ((one, None) for one in before)
-            yield from ((None, one) for one in after)
-
-
-def _by_place(report: Report) -> dict[tuple[str, str, int], Subject]:
-    found: dict[tuple[str, str, int], Subject] = {}
-    seen: dict[tuple[str, str], int] = defaultdict(int)
-    for subject in sorted(report.subjects, key=lambda one: one.location.line):
-        if subject.kind in ("function", "callable"):
-            key = subject.name, subject.location.path
-            found[(*key, seen[key])] = subject
-            seen[key] += 1
-    return found
-
-
-def gradient_changes(old: Report, new: Report) -> Iterator[GradientChange]:
-    for before, after in functions(old, new):
+def gradient_changes(old: Report, new: Report, pairs: Functions) -> Iterator[GradientChange]:
+    for before, after in pairs:
         if before is not None and after is not None:
             yield from _judged_again(old, before, new, after)
         elif before is not None and _judged(old, before):
@@ -109,18 +81,16 @@ def _judged(report: Report, subject: Subject) -> bool:
 
 def _missing(old: Report, before: Subject, new: Report) -> GradientChange:
     """A Function that the new session does not speak of: taken out of the text, or no longer met?"""
-    name = before.name.rpartition(".")[2]
-    stands = re.compile(rf"^\s*(?:class|def)\s+{re.escape(name)}\b", re.MULTILINE)
-    still = next((source.path for source in new.sources if stands.search(source.text)), None)
+    still = still_stands(before, new)
     was = str(gradient_cell(old, before))
     if still is None:
         return GradientChange("neutral", before.name, before.location.path, "", was, "not in the new session")
     return GradientChange("worse", before.name, still, "", was, NOT_EXAMINED, f"it still stands in {still}")
 
 
-def time_changes(old: Report, new: Report, factor: float) -> Iterator[TimeChange]:
+def time_changes(old: Report, new: Report, factor: float, pairs: Functions) -> Iterator[TimeChange]:
     """Calls that take more than ``factor`` times as long as they did, or less than a ``factor``-th."""
-    for before, after in functions(old, new):
+    for before, after in pairs:
         if before is None or after is None:
             continue
         was, now = (next(r.of(FunctionCalls, s.id), None) for r, s in ((old, before), (new, after)))

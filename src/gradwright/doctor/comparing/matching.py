@@ -7,10 +7,11 @@ once; those of one key pair in their order.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from gradwright.doctor.session.model import Finding, Report
 
@@ -62,12 +63,37 @@ class Beside:
         return self._landings[path].get(finding.location.line)
 
 
-def paired(old: Report, new: Report) -> Iterator[Pair]:
-    """Every finding of both sessions, alone or with its other half.
+def paired(old: Report, new: Report, names: Mapping[str, str]) -> Iterator[Pair]:
+    """Every finding of both sessions, alone or with its other half. ``names``: new ones by old ones, where the user
+    renamed something.
 
     Cost: one comparison of each file's lines (difflib's), and linear in the findings, but for those of one code,
     subject and file whose lines were edited.
     """
+    named = _in_new_names(old, names)
+    originals = {id(one): original for one, original in zip(named.findings, old.findings, strict=True)}
+    for before, after in _paired(named, new):
+        yield (originals[id(before)] if before is not None else None), after
+
+
+def _in_new_names(report: Report, names: Mapping[str, str]) -> Report:
+    if not names:
+        return report
+    old_name = re.compile(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b")
+
+    def now(text: str) -> str:
+        return old_name.sub(lambda match: names[match.group()], text)
+
+    return dataclasses.replace(
+        report,
+        findings=tuple(
+            dataclasses.replace(one, subject=now(one.subject), message=now(one.message)) for one in report.findings
+        ),
+        sources=tuple(dataclasses.replace(source, text=now(source.text)) for source in report.sources),
+    )
+
+
+def _paired(old: Report, new: Report) -> Iterator[Pair]:
     before, after = Texts(old), Texts(new)
     beside = Beside(before, after)
 

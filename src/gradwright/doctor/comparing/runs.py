@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gradwright.doctor.comparing.comparison import Turn, Unexamined
+from gradwright.doctor.comparing.subjects import watched
 from gradwright.doctor.render.remedies import command_line
 from gradwright.doctor.render.wording import ending
 from gradwright.doctor.session.model import NotExamined, Report, Script
@@ -16,12 +17,24 @@ _BY_THE_CLOCK = re.compile(r"time limit|used up|took longer")
 _CUT_SHORT = ("whatever is missing here", "the values of gradients", "part of what the script did")
 
 
+def incomparable(old: Report, new: Report) -> str:
+    """Why nothing can be said of the two, in a sentence: they are of two scripts, or nothing happened in the new one
+    that the old one could be held against. "" where they can be compared."""
+    if not _same_program(old, new):
+        return f"they are of two scripts, {_named(old.script)} and {_named(new.script)}"
+    if watched(old) and not watched(new):
+        return f"nothing was watched in the new one: no custom Function was called and no gradient computed{_why(new)}"
+    return ""
+
+
+def _why(report: Report) -> str:
+    return f" (the script {ending(report.script)})" if report.script.argv else ""
+
+
 def cautions(old: Report, new: Report) -> Iterator[str]:
     """Each in a sentence."""
     first, last = old.script, new.script
-    if _program(old) != _program(new):
-        yield f"these are sessions of two scripts, {_named(first)} and {_named(last)}"
-    elif first.argv[1:] != last.argv[1:]:
+    if first.argv[1:] != last.argv[1:]:
         yield f"the script had other arguments: {command_line(first.argv)}, then {command_line(last.argv)}"
     if first.rank != last.rank:
         yield f"they are of two ranks, {first.rank} and {last.rank}"
@@ -50,8 +63,20 @@ def _program(report: Report) -> str:
     return os.path.normpath(path)
 
 
+def _same_program(old: Report, new: Report) -> bool:
+    """The same file, below the directory it was started in or wherever it lies; or the same text under another name."""
+    if _program(old) == _program(new):
+        return True
+    if not (old.script.argv and new.script.argv):
+        return False
+    paths = [os.path.normpath(os.path.join(one.environment.cwd, one.script.argv[0])) for one in (old, new)]  # noqa: PTH118 - of another machine, maybe
+    texts = [one.source(_program(one)) for one in (old, new)]
+    same_text = texts[0] is not None and texts[1] is not None and texts[0].text == texts[1].text
+    return same_text or (paths[0] == paths[1] and os.path.isabs(paths[0]))  # noqa: PTH117 - the same
+
+
 def _named(script: Script) -> str:
-    return command_line(script.argv[:1]) or "none"
+    return command_line(script.argv[:1]) or "no script"
 
 
 def _end(script: Script) -> tuple[bool, str, int | None]:

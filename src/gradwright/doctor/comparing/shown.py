@@ -20,7 +20,12 @@ _TURNS: dict[Turn, tuple[str, str]] = {
     "better": ("better", "bold green"),
     "neutral": ("otherwise", "bold"),
 }
-_HOW = {"new": "new", "gone": "no longer found", "suppressed": "suppressed by a remark"}
+_HOW = {
+    "new": "new",
+    "gone": "no longer found",
+    "suppressed": "suppressed by a remark",
+    "unexamined": "no longer examined",
+}
 _LEAD = 4
 
 
@@ -81,7 +86,9 @@ def _finding(change: FindingChange) -> Text:
     if change.how == "moved" and change.old is not None:
         where = f"{_at(change.old.location)} -> {where}"
     if change.fix_made:
-        what = "its fix was made"
+        what = "its fix was made" + (", but it was not examined" if change.how == "unexamined" else "")
+    if change.old is not None and change.new is not None and change.old.subject != change.new.subject:
+        what = f"of {clean(change.old.subject)}, which is {clean(change.new.subject)} now"
     return Text.assemble(
         (found.code, "bold"),
         " ",
@@ -125,5 +132,6 @@ def _summary(comparison: Comparison) -> str:
     made = sum(change.fix_made for change in comparison.findings)
     if made:
         parts.append(counted(made, "fix was made", "fixes were made"))
-    parts.append(f"{counted(comparison.same, 'finding')} as before")
+    moved = sum(change.how == "moved" for change in comparison.findings)
+    parts.append(f"{counted(comparison.same, 'finding')} as before" + (f" ({moved:,} moved)" if moved else ""))
     return " · ".join(parts)

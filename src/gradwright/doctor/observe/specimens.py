@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gradwright.doctor.observed import Kept
+from gradwright.doctor.process_group import note_process_group
 from gradwright.doctor.session.model import NotExamined, Specimen, TensorSpec
 from gradwright.ground.tensors import copy_with_layout, map_tensors, storage_of, tensor_bytes, tensors_in
 
@@ -86,6 +87,7 @@ class SpecimenStore:
             for count in [sum(1 for _ in tensors_in(arg))]
             for index, tensor in enumerate(tensors_in(arg))
         ]
+        note_process_group()
         number = max(self._made.get(subject, 0), len(seen))
         self._made[subject] = number + 1
         kept = Kept(Specimen(f"{subject}#{number}", subject, call, tuple(specs), size), copies, tuple(wanted))

@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from gradwright.doctor.probe.collectives import without_peers
+from gradwright.doctor.process_group import answering_as_in_the_run
 from gradwright.doctor.source.places import home
 from gradwright.ground.forked import CAN_FORK, Outcome, in_child
 from gradwright.ground.watchdog import under_watchdog
@@ -31,8 +32,15 @@ def can_try_apart() -> bool:
 
 def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
     """In a forked child where that can be; in this process, under a watchdog, otherwise (the report says so)."""
+
+    def as_in_the_run() -> T:
+        with answering_as_in_the_run():
+            return work()
+
     if can_try_apart():
-        outcome = in_child(lambda: without_peers(work), seconds=limits.seconds, memory_bytes=limits.memory_bytes)
+        outcome = in_child(
+            lambda: without_peers(as_in_the_run), seconds=limits.seconds, memory_bytes=limits.memory_bytes
+        )
     else:
-        outcome = under_watchdog(work, seconds=limits.seconds)
+        outcome = under_watchdog(as_in_the_run, seconds=limits.seconds)
     return replace(outcome, why=outcome.why.replace(home(), ""))  # paths as reports name them

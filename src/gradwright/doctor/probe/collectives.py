@@ -6,15 +6,15 @@ the peers of the parent, which may still be at work: where what is tried talks t
 
 from __future__ import annotations
 
-import contextlib
-import dis
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NoReturn, TypeVar
 
-_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
+from gradwright.doctor.probe.uses import Use, uses_of
+from gradwright.doctor.source.effects import ASKING
+
 _DEPTH = 3  # helpers of helpers
 _HOMES = ("torch.distributed.", "mpi4py.", "horovod.")
 # Methods of process groups, whatever they are called on.
@@ -59,42 +59,51 @@ def _refused(*_: object, **__: object) -> NoReturn:
 
 
 def talks_to_processes(function: type[Any]) -> bool:
-    """Do its methods, or the user's helpers that they call, name something of ``torch.distributed``?
+    """Do its methods, or the user's helpers that they call, name what sends or waits of ``torch.distributed``?
 
     What a name stands for decides, not how it is spelt: ``unbroadcast(...)`` is nobody's collective.
     """
-    seen: set[CodeType] = set()
-    return any(
-        _talks(getattr(function, name), seen, _DEPTH)
-        for name in ("forward", "setup_context", "backward", "vjp")
-        if hasattr(function, name)
-    )
-
-
-def _talks(function: Any, seen: set[CodeType], depth: int) -> bool:
-    function = inspect.unwrap(function)
-    if not isinstance(function, FunctionType) or (function.__module__ or "").partition(".")[0] == "torch":
-        return False
-    if function.__code__ in seen:
-        return False
-    seen.add(function.__code__)
-    used = []
-    for code in _codes(function.__code__):
-        names = set(code.co_names)
+    for uses in _uses_by_function(function):
+        names = {name for use in uses if not _only_asks(use) for name in use.names}
         if names & _METHODS or "torch.distributed" in names or {"torch", "distributed"} <= names:
             return True
-        used += [function.__globals__.get(step.argval) for step in dis.get_instructions(code) if step.opname in _LOADS]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is still empty
-            used.append(cell.cell_contents)
-    return any(_is_distributed(value) or (depth > 0 and _talks(value, seen, depth - 1)) for value in used)
+        if any(_is_distributed(use.value) for use in uses if not _only_asks(use)):
+            return True
+    return False
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
+def asks_processes(function: type[Any]) -> bool:
+    """Does one of them ask who this process is among others? What is then tried is one rank's: others may differ."""
+    return any(_only_asks(use) for uses in _uses_by_function(function) for use in uses)
+
+
+def _uses_by_function(function: type[Any]) -> Iterator[list[Use]]:
+    seen: set[CodeType] = set()
+    for name in ("forward", "setup_context", "backward", "vjp"):
+        if hasattr(function, name):
+            yield from _followed(getattr(function, name), seen, _DEPTH)
+
+
+def _followed(function: Any, seen: set[CodeType], depth: int) -> Iterator[list[Use]]:
+    function = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(function, FunctionType) or (function.__module__ or "").partition(".")[0] == "torch":
+        return
+    if function.__code__ in seen:
+        return
+    seen.add(function.__code__)
+    uses = list(uses_of(function))
+    yield uses
+    for use in uses if depth > 0 else ():
+        yield from _followed(use.value, seen, depth - 1)
+
+
+def _only_asks(use: Use) -> bool:
+    """``dist.get_rank()`` and its kin (``ASKING``): in a forked child they answer as in its parent."""
+    value = use.value
+    for name in use.attributes:
+        if isinstance(value, ModuleType):
+            value = vars(value).get(name)
+    return isinstance(value, FunctionType) and value.__name__ in ASKING and _is_distributed(value)
 
 
 def _is_distributed(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gradwright.doctor.ranks.findings import Told
+from gradwright.doctor.render.of_ranks import GRADIENT
 from gradwright.doctor.session.facts import FunctionCalls, GradientVerdict, LossValues, RanksDiffer, ReplicaSums
 from gradwright.doctor.session.model import Report, Subject
 
@@ -50,7 +51,7 @@ def _of_functions(reports: dict[int, Report]) -> Iterator[RanksDiffer]:
         if not _one_pace(reports, lambda report, at=subject.id: _calls(report, at)):  # type: ignore[misc]
             yield from _unlike(f"calls of {subject.name}", {rank: f"{n:,}" for rank, n in calls.items()}, subject.id)
         verdicts = {rank: _verdict(report, subject.id) for rank, report in reports.items()}
-        yield from _unlike(f"gradient of {subject.name}", {k: v for k, v in verdicts.items() if v}, subject.id)
+        yield from _unlike(f"{GRADIENT}{subject.name}", {k: v for k, v in verdicts.items() if v}, subject.id)
         inputs = {rank: _signatures(report, subject.id) for rank, report in reports.items()}
         yield from _unlike(f"inputs of {subject.name}", {k: v for k, v in inputs.items() if v}, subject.id)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gradwright.doctor.render.ranks import on_ranks
+from gradwright.doctor.render.of_ranks import on_ranks
 from gradwright.doctor.session.facts import LoopsTreated
 from gradwright.doctor.session.model import Finding, Report
 

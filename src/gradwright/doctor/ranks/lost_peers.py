@@ -27,12 +27,13 @@ _KINDS = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreErro
 
 @dataclass(frozen=True)
 class Fates:
-    """The reports, less the deaths that another rank's death has caused; what is said of these; and how the scripts
-    of ranks ended, in words."""
+    """The reports, less the deaths that another rank's death has caused; what is said of these; how the scripts of
+    ranks ended, in words; and which of these ends are ill without an exception or a signal that tells why."""
 
     reports: dict[int, Report]
     consequences: list[NotExamined]
     ends: dict[int, str]
+    unexplained: dict[int, str]
 
 
 def fates_of(reports: dict[int, Report], missing: Sequence[int]) -> Fates:
@@ -55,7 +56,16 @@ def fates_of(reports: dict[int, Report], missing: Sequence[int]) -> Fates:
             peer = reports[others[0]].script
             words = f"The script of rank {others[0]} had ended before, after {peer.steps} steps."
             kept[rank] = _explained(reports[rank], those, words)
-    return Fates(kept, said, ends)
+    unexplained = {rank: ends[rank] for rank in others if _ill_without_a_word(reports[rank])}
+    alike = len(unexplained) == len(reports) and len(set(unexplained.values())) == 1 and not missing
+    return Fates(kept, said, ends, {} if alike else unexplained)
+
+
+def _ill_without_a_word(report: Report) -> bool:
+    """``sys.exit(7)``, ``os._exit(7)``. Where all ranks do it, it is how this script ends."""
+    script = report.script
+    told = script.exception is not None or script.stopped_early is not None or any(report.of(ScriptKilled))
+    return (script.exit_code or 0) > 0 and not told and not any(report.of(ScriptDied, "script"))
 
 
 def _of_a_lost_peer(report: Report) -> list[ScriptDied]:

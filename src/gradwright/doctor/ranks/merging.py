@@ -15,7 +15,8 @@ from gradwright.doctor import rules
 from gradwright.doctor.ranks.differing import differences
 from gradwright.doctor.ranks.findings import Told, merge_findings
 from gradwright.doctor.ranks.lost_peers import fates_of
-from gradwright.doctor.render.ranks import on_ranks
+from gradwright.doctor.ranks.parted_verdicts import without_what_parts
+from gradwright.doctor.render.of_ranks import on_ranks
 from gradwright.doctor.session.facts import Fact, FunctionCalls, GradientVerdict, RankRun, Timeline
 from gradwright.doctor.session.model import NotExamined, Report, Script, Specimen
 
@@ -34,11 +35,11 @@ class Member:
 
 def merge(members: Sequence[Member], world_size: int) -> Report:
     """One report of ranks in the order of their numbers, the first of which has one. Cost: linear in the reports."""
-    runs = [_run(member, world_size) for member in members]
     reports = {member.rank: member.report for member in members if member.report is not None}
     first, base = next(iter(reports.items()))
     fates = fates_of(reports, [member.rank for member in members if member.missing])
-    told = merge_findings(fates.reports)
+    runs = [_run(member, world_size, fates.unexplained.get(member.rank, "")) for member in members]
+    told, unproved = without_what_parts(merge_findings(fates.reports), reports, first)
     brought: list[Fact | Specimen] = []
     judged = _judged(base)
     for rank, report in reports.items():
@@ -64,11 +65,12 @@ def merge(members: Sequence[Member], world_size: int) -> Report:
             *fates.consequences,
             *(NotExamined(f"rank {member.rank}", member.missing) for member in members if member.missing),
             *_without_a_fix(told, first),
+            *unproved,
         ),
     )
 
 
-def _run(member: Member, world_size: int) -> RankRun:
+def _run(member: Member, world_size: int, unexplained: str) -> RankRun:
     script = member.report.script if member.report is not None else Script()
     return RankRun(
         id=f"run of rank {member.rank}",
@@ -81,6 +83,7 @@ def _run(member: Member, world_size: int) -> RankRun:
         steps=script.steps,
         gradients=script.gradients,
         missing=member.missing,
+        unexplained=unexplained,
     )
 
 
@@ -93,16 +96,20 @@ def _script(reports: dict[int, Report], first: Script) -> Script:
     return dataclasses.replace(first, rank=None, exit_code=worst, exception=death)
 
 
-def _judged(report: Report) -> set[str]:
-    return {fact.subject for fact in report.of(GradientVerdict)}
+def _judged(report: Report) -> set[tuple[str, bool]]:
+    """What has a verdict, and what has a wrong one."""
+    return {(fact.subject, wrong) for fact in report.of(GradientVerdict) for wrong in {False, fact.verdict == "wrong"}}
 
 
-def _brought(rank: int, report: Report, base: Report, told: Sequence[Told], judged: set[str]) -> list[Fact | Specimen]:
-    """What another rank adds, under ids of its own: also verdicts on what no rank before it has ``judged``."""
+def _brought(
+    rank: int, report: Report, base: Report, told: Sequence[Told], judged: set[tuple[str, bool]]
+) -> list[Fact | Specimen]:
+    """What another rank adds, under ids of its own: also verdicts on what no rank before it has ``judged``, and on what
+    none has found wrong."""
     evidence = {fact for one in told if one.first == rank for fact in one.finding.evidence}
     known = {subject.id for subject in base.subjects}
     brought = evidence | {fact.id for fact in report.of(Timeline)}  # a trace has a process for each rank
-    brought |= {fact.id for fact in report.of(GradientVerdict) if fact.subject not in judged}
+    brought |= {fact.id for fact in report.of(GradientVerdict) if (fact.subject, fact.verdict == "wrong") not in judged}
     facts = [fact for fact in report.facts if fact.id in brought or fact.subject not in known]
     used = {getattr(fact, "specimen", "") for fact in facts}
     specimens = [one for one in report.specimens if one.id in used or one.subject not in known]

@@ -14,6 +14,7 @@ from gradwright.errors import SessionError
 _POLL_SECONDS = 0.1
 _ARRIVAL_SECONDS = 30.0  # from our own beginning: ranks start together
 _TELL_AFTER = 3.0
+_MANY = "; LOCAL_WORLD_SIZE says how many ranks are on it"
 
 
 def others(meeting: Meeting, seconds: float | None, tell: Callable[[str], None]) -> tuple[list[Member], list[str]]:
@@ -54,7 +55,7 @@ def _look(meeting: Meeting, rank: int, until: float | None) -> tuple[Member | No
         return Member(rank, None, missing="its process ended before it had a session"), ""
     if time.time() < meeting.began + _ARRIVAL_SECONDS:
         return None, ""
-    return Member(rank, None, missing=f"it did not come to {meeting.folder} on this machine"), ""
+    return Member(rank, None, missing=f"it did not come to {meeting.folder} on this machine{_MANY}"), ""
 
 
 def _read(rank: int, word: HandedOver) -> tuple[Member, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gradwright.doctor.render.of_ranks import on_ranks
 from gradwright.doctor.render.wording import clean, counted
 from gradwright.doctor.session.facts import RankRun, RanksDiffer
 from gradwright.doctor.session.model import Report
@@ -12,17 +13,24 @@ from gradwright.doctor.session.model import Report
 _LISTED = 8
 
 
-def on_ranks(ranks: Sequence[int]) -> str:
-    """``on rank 1``, ``on ranks 1, 2 and 5``; of many the first few.
+def ill_ends(report: Report) -> list[str]:
+    """What no finding tells: ranks that ended ill, and ranks without a session.
 
-    >>> on_ranks([3]), on_ranks([0, 2, 3]), on_ranks(range(64))
-    ('on rank 3', 'on ranks 0, 2 and 3', 'on ranks 0, 1, 2, 3 and 60 others')
+    >>> from dataclasses import replace
+    >>> runs = [RankRun(id=str(n), subject="script", rank=n, world_size=3, session="") for n in range(3)]
+    >>> runs[1:] = [replace(runs[1], unexplained="exited 7"), replace(runs[2], missing="it was gone")]
+    >>> ill_ends(Report(facts=tuple(runs)))
+    ['no rule explains how rank 1 ended', 'rank 2 has no session']
     """
-    if len(ranks) == 1:
-        return f"on rank {ranks[0]}"
-    shown = [str(rank) for rank in ranks] if len(ranks) <= 6 else [str(rank) for rank in ranks[:4]]
-    last = shown.pop() if len(ranks) <= 6 else f"{len(ranks) - 4} others"
-    return f"on ranks {', '.join(shown)} and {last}"
+    runs = list(report.of(RankRun))
+    ill = [run.rank for run in runs if run.unexplained and not run.missing]
+    missing = [run.rank for run in runs if run.missing]
+    told = [f"no rule explains how {_named(ill)} ended"] if ill else []
+    return [*told, f"{_named(missing)} {'has' if len(missing) == 1 else 'have'} no session"] if missing else told
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return on_ranks(ranks).removeprefix("on ")
 
 
 def between(report: Report) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from gradwright.doctor.render.excerpt import DiffLine, Line, diff_body
-from gradwright.doctor.render.wording import clean, counted, number, seconds, size
+from gradwright.doctor.render.wording import UNSHOWABLE, clean, counted, number, seconds, size
 from gradwright.doctor.session.model import Finding, Fix, Proof, Report
 
 
@@ -116,12 +116,34 @@ def how_to_fix(report: Report) -> str:
     if not count or not report.script.argv:
         return ""
     them = "it" if count == 1 else "them"
-    program, *arguments = report.script.argv
-    if PurePath(program).is_relative_to(report.environment.cwd or "."):
-        program = str(PurePath(program).relative_to(report.environment.cwd or "."))
-    return f"gradwright fix {command_line([program, *arguments])} shows {them}, --apply makes {them}"
+    return f"gradwright fix {command_line(typed(report))} shows {them}, --apply makes {them}"
+
+
+def typed(report: Report) -> list[str]:
+    """The script and its arguments as they stand in a command, from the directory that it ran in."""
+    script, here = report.script, report.environment.cwd or "."
+    if script.module or not script.argv:
+        return [*(["-m", script.module] if script.module else []), *script.argv[1:]]
+    program, *arguments = script.argv
+    if PurePath(program).is_relative_to(here):
+        program = str(PurePath(program).relative_to(here))
+    return [program, *arguments]
 
 
 def command_line(argv: Iterable[str]) -> str:
-    """The script and its arguments as they are typed into a shell."""
-    return clean(shlex.join(argv))
+    r"""The script and its arguments as they are typed into a shell, all of it to be seen and pasted.
+
+    >>> print(command_line(["train.py", "two words", "a\x1b[31m", "\udcff"]))
+    train.py 'two words' $'a\x1b[31m' $'\xff'
+    """
+    return " ".join(shlex.quote(word) if not UNSHOWABLE.search(word) else _escaped(word) for word in argv)
+
+
+def _escaped(word: str) -> str:
+    """A word with what can't be shown in it, as bash, zsh and ksh write one: byte by byte, in ASCII."""
+    try:
+        data = word.encode("utf-8", "surrogateescape")  # a byte of the command line that is no UTF-8
+    except UnicodeEncodeError:
+        data = word.encode("utf-8", "surrogatepass")
+    shown = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\'" else f"\\x{byte:02x}" for byte in data)
+    return f"$'{''.join(shown)}'"

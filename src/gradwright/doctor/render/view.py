@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gradwright.doctor.render.excerpt import Line, excerpt
-from gradwright.doctor.render.ranks import between
+from gradwright.doctor.render.ranks import between, ill_ends
 from gradwright.doctor.render.remedies import Remedy, failures, fixes_counted, how_to_fix, remedy
 from gradwright.doctor.render.wording import (
     NO_CALL,
@@ -165,14 +165,20 @@ def _focus(loops: tuple[LoopShape, ...], finding: Finding) -> tuple[Location | N
 
 def _summary(report: Report, rows: list[Row]) -> str:
     parts = []
-    if report.ok:
+    if all(finding.severity == "info" for finding in report.findings):
         died = report.script.exception is not None or (report.script.exit_code or 0) < 0
         wrong = any(row.gradient.tone == "bad" for row in rows)  # its finding was suppressed or not selected
         judged = any(row.gradient.word not in ("not examined", "unknown") for row in rows)
         clean_bill = "nothing else was found" if wrong else "nothing wrong was found"
+        if report.script.not_selected:
+            clean_bill = "nothing wrong was found among the codes that were selected"
+        if report.saw_nothing:
+            clean_bill = "nothing was judged: the run was cut short before a gradient was seen"
+            died = False
         if rows and not judged and not wrong and not report.script.argv:
             clean_bill = "no gradient could be judged"  # of what `gw.diagnose` was given
-        parts.append("no rule explains how the script ended" if died else clean_bill)
+        ill = ill_ends(report)
+        parts += ill or ["no rule explains how the script ended" if died else clean_bill]
         if report.findings:
             parts.append(counted(len(report.findings), "finding for information", "findings for information"))
     else:
@@ -180,8 +186,10 @@ def _summary(report: Report, rows: list[Row]) -> str:
         nouns: dict[Severity, str] = {"error": "errors", "warning": "warnings", "info": "info"}
         kinds = [counted(severities[one], one, more) for one, more in nouns.items() if severities[one]]
         parts.append(counted(len(report.findings), "finding") + (f" ({', '.join(kinds)})" if len(kinds) > 1 else ""))
+        parts += ill_ends(report)
     parts += fixes_counted(report.findings)
-    return ", ".join(parts) + (f" · {len(report.suppressed):,} suppressed" if report.suppressed else "")
+    left_out = {"suppressed": len(report.suppressed), "not selected": report.script.not_selected}
+    return " · ".join([", ".join(parts), *(f"{count:,} {why}" for why, count in left_out.items() if count)])
 
 
 def _unexamined(report: Report) -> tuple[Unexamined, ...]:

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gradwright.doctor.render.of_ranks import on_ranks, wrong_on
 from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict, RankRun
-from gradwright.doctor.session.model import Report, Script, Subject
+from gradwright.doctor.session.model import BY_CTRL_C, Report, Script, Subject
 
 Tone = Literal["good", "bad", "doubt", "quiet"]
 
@@ -130,6 +131,9 @@ def ending(script: Script) -> str:
     >>> ending(Script(exit_code=-9)), ending(Script(exit_code=2))
     ('was ended by SIGKILL', 'exited 2')
     """
+    if script.stopped_early == BY_CTRL_C:
+        after = f" after {counted(script.steps, 'step')}" if script.steps else ""
+        return f"was interrupted by Ctrl-C{after}"
     if script.stopped_early is not None:
         reason = clean(script.stopped_early) or "enough was seen"
         if re.search(r"\bafter\b", reason) is None:
@@ -228,7 +232,7 @@ def gradient_cell(report: Report, subject: Subject) -> Cell:
         return Cell("quiet", "not examined", f": {reason}" if reason else "")
     wrong = [verdict for verdict in verdicts if verdict.verdict == "wrong"]
     if wrong:
-        return Cell("bad", "WRONG", f" in {_wrong(verdicts, wrong)}")
+        return Cell("bad", "WRONG", f" in {_wrong(verdicts, wrong, wrong_on(report, subject.id))}")
     surrogates = [verdict for verdict in verdicts if verdict.verdict == "surrogate"]
     if surrogates:
         kind = _SURROGATES.get(surrogates[0].cause, "")
@@ -268,19 +272,28 @@ def uncalled(report: Report, subject: Subject) -> bool:
     return all(fact.forward_calls == fact.backward_calls == 0 for fact in report.of(FunctionCalls, subject.id))
 
 
-def _wrong(verdicts: list[GradientVerdict], wrong: list[GradientVerdict]) -> str:
+def _wrong(verdicts: list[GradientVerdict], wrong: list[GradientVerdict], ranks: list[int]) -> str:
+    """``ranks``: those it is wrong on, where others part from them; of one rank, inputs are counted."""
     by_phrase: dict[str, list[str]] = {}
     for name in dict.fromkeys(_name(verdict) for verdict in wrong):
         own = [verdict for verdict in wrong if _name(verdict) == name]
         worst = max(own, key=lambda verdict: math.inf if math.isnan(verdict.error) else verdict.error)
-        tried = _specimens([verdict for verdict in verdicts if _name(verdict) == name])
+        looked = {_rank(verdict) for verdict in own}
+        tried = _specimens([one for one in verdicts if _name(one) == name and _rank(one) in looked])
         some = f" (on {_specimens(own)} of {counted(tried, 'input')})" if _specimens(own) < tried else ""
+        some = f" ({on_ranks(ranks)})" if ranks else some
         by_phrase.setdefault(cause(worst) + some, []).append(name)
     return "; ".join(f"{'in ' if at else ''}{listed(who)}: {what}" for at, (what, who) in enumerate(by_phrase.items()))
 
 
 def _name(verdict: GradientVerdict) -> str:
     return clean(verdict.input_name) or f"input {verdict.input_index}"
+
+
+def _rank(verdict: GradientVerdict) -> str:
+    """Of a session of several ranks: the one that it comes from, as its id says it; "" of the first."""
+    found = re.match(r"rank \d+: ", verdict.id)
+    return found.group() if found else ""
 
 
 def _names(verdicts: list[GradientVerdict]) -> set[str]:

@@ -12,13 +12,13 @@ from gradwright.doctor.rerun.launching import answer_of
 from gradwright.doctor.rerun.randomness import Randomness
 from gradwright.doctor.rerun.request import BEFORE, Request
 from gradwright.doctor.rerun.trial.tries import Tries
+from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import LossValues, NonfiniteBegins, OwnLook, ScriptDied, WeightsNotFinite
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import NotExamined, Report, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import relative
 
-CODE = "GW511"
 _WHAT = "where NaN or inf begins"
 
 
@@ -32,7 +32,7 @@ def run_again(
     known = _first_not_finite(report) or _weights(report) or _died_of_it(report)
     look = _own_look(report) if known is None else None
     known = known or look
-    if known is None or not _selected(options):
+    if known is None or not Selection(options, ()).hangs_on(NonfiniteBegins):
         return None
     site, step, watch_from = known
     bound = rerun_seconds(options, seconds)
@@ -107,11 +107,6 @@ def _own_look(report: Report) -> tuple[Subject, int, int] | None:
     look = min(report.of(OwnLook), key=lambda each: each.step, default=None)
     site = report.subject(look.site or look.subject) if look is not None else None
     return None if look is None or site is None else (site, look.step, max(0, look.step - BEFORE))
-
-
-def _selected(options: Options) -> bool:
-    chosen = not options.select or CODE.startswith(options.select)
-    return chosen and not (options.ignore and CODE.startswith(options.ignore))
 
 
 def _found(request: Request, environment: dict[str, str], until: float) -> dict[str, Any] | str:

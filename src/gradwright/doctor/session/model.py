@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from gradwright.doctor.session.facts import Fact
+from gradwright.doctor.session.facts import Fact, RankRun
 from gradwright.doctor.session.place import Location
 
 SCHEMA_VERSION = 1
 
 # What a report says was not examined when its run was cut short: there may be more findings, and more fixes.
 MISSING = "whatever is missing here"
+BY_CTRL_C = "by Ctrl-C"  # as ``stopped_early`` says it
 
 F = TypeVar("F", bound=Fact)
 
@@ -166,7 +167,11 @@ class ScriptDeath:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How the script itself fared. ``exit_code`` is ``None`` while it is not known; minus n: ended by signal n."""
+    """How the script itself fared. ``exit_code`` is ``None`` while it is not known; minus n: ended by signal n.
+
+    ``module``: its name where it ran as ``python -m NAME``, whose file is ``argv[0]``; "" of a path. ``not_selected``:
+    findings that ``select`` and ``ignore`` have left out.
+    """
 
     argv: tuple[str, ...] = ()
     exit_code: int | None = None
@@ -176,6 +181,8 @@ class Script:
     rank: int | None = None
     steps: int = 0
     gradients: int = 0
+    module: str = ""
+    not_selected: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +218,18 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """No error and no warning: information alone is clean."""
-        return all(finding.severity == "info" for finding in self.findings)
+        """No error and no warning: information alone is clean. Of several ranks, each has a session and ended well, or
+        a finding says why not."""
+        ill = any(run.missing or run.unexplained for run in self.of(RankRun))
+        return not ill and all(finding.severity == "info" for finding in self.findings)
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Cut short before a gradient was seen: that there is no finding means nothing."""
+        script = self.script
+        ran = bool(script.argv) or script.exit_code is not None
+        watched = script.steps or script.gradients
+        return ran and not watched and any(item.what == MISSING for item in self.not_examined)
 
     def subject(self, subject_id: str) -> Subject | None:
         return next((subject for subject in self.subjects if subject.id == subject_id), None)

@@ -9,9 +9,15 @@ from gradwright.doctor.session.misfit import told
 from gradwright.doctor.session.model import SCHEMA_VERSION
 from gradwright.errors import SessionError
 
+# What every session has had since the first one: a file without them tells nothing, and nothing is not "clean".
+_ALWAYS_THERE = (
+    "environment", "script", "sources", "subjects", "specimens", "facts", "findings", "suppressed", "not_examined",
+)  # fmt: skip
+
 
 def may_be_read(data: Any) -> None:
-    """Raises: SessionError, if ``data`` is no session, or one of another schema version: who wrote it, what to do."""
+    """Raises: SessionError, if ``data`` is no session, lacks a part that every session has, or is one of another schema
+    version: who wrote it, what to do."""
     if not isinstance(data, dict):
         raise SessionError(f"it is JSON but no session: {told(data)}")
     if "schema_version" not in data:
@@ -20,14 +26,27 @@ def may_be_read(data: Any) -> None:
     if isinstance(version, bool) or not isinstance(version, int):
         raise SessionError(f"its schema version is no integer: {told(version)}")
     if version == SCHEMA_VERSION:
+        _may_be_whole(data)
         return
     wrote = _written_by(data)
+    if wrote == gradwright.__version__:
+        raise SessionError(
+            f"it has schema version {told(version)}, and says that Gradwright {wrote} wrote it; this one is of that "
+            f"number, too, but reads version {SCHEMA_VERSION}: another build wrote it, or somebody changed it"
+        )
     raise SessionError(
         f"it has schema version {told(version)}"
         + (f", written by Gradwright {wrote}" if wrote else "")
         + f"; this Gradwright, {gradwright.__version__}, reads version {SCHEMA_VERSION}"
         + (": update it" if version > SCHEMA_VERSION else "")
     )
+
+
+def _may_be_whole(data: dict[str, Any]) -> None:
+    missing = [name for name in _ALWAYS_THERE if name not in data]
+    if missing:
+        what = "part" if len(missing) == 1 else "parts"
+        raise SessionError(f"it is no whole session: it lacks the {what} {', '.join(missing)}, which every session has")
 
 
 def written_elsewhere(data: dict[str, Any]) -> str:

@@ -20,7 +20,17 @@ _OUTSIDE = {
     "matplotlib": "draws", "builtins": "reaches for builtins by name", "importlib": "imports modules",
     "atexit": "registers an exit handler",
 }  # fmt: skip
-_HARMLESS = ("os.path.", "os.sep", "os.environ.get", "os.getenv", "os.fspath", "os.cpu_count", "os.getcwd")
+# Of torch.distributed: what only asks this process, and neither sends nor waits.
+ASKING = (
+    "get_backend", "get_backend_config", "get_default_backend_for_device", "get_global_rank",
+    "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size", "is_available",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+)  # fmt: skip
+_HARMLESS = (
+    "os.path.", "os.sep", "os.environ.get", "os.getenv", "os.fspath", "os.cpu_count", "os.getcwd",
+    *(f"torch.distributed.{name}" for name in ASKING),
+)  # fmt: skip
 
 _CALLS = {
     "print": "prints", "input": "reads from the terminal", "open": "opens a file", "breakpoint": "stops in a debugger",

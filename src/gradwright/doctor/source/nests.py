@@ -6,13 +6,15 @@ import ast
 import functools
 from dataclasses import dataclass
 
+from gradwright.doctor.source.files import Columns
+
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSpan:
-    """A loop statement or comprehension. Columns count from 1, in UTF-8 bytes as Python's own positions do.
+    """A loop statement or comprehension. Lines and columns count from 1, columns in characters.
 
     ``body_line``: the first line of its body, which runs once per iteration. ``text``: its source.
     """
@@ -39,7 +41,8 @@ def loops_of(text: str) -> tuple[LoopSpan, ...]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    found = [_span(node, text) for node in ast.walk(tree) if isinstance(node, _LOOPS)]
+    columns = Columns(text)
+    found = [_span(node, columns, text) for node in ast.walk(tree) if isinstance(node, _LOOPS)]
     return tuple(sorted(found, key=lambda loop: (loop.line, loop.column)))
 
 
@@ -48,14 +51,15 @@ def loops_around(text: str, line: int, first_line: int) -> tuple[LoopSpan, ...]:
     return tuple(loop for loop in loops_of(text) if loop.holds(line) and loop.line >= first_line)
 
 
-def _span(node: ast.AST, text: str) -> LoopSpan:
+def _span(node: ast.AST, columns: Columns, text: str) -> LoopSpan:
+    span = columns.span(node)
     body = getattr(node, "body", None)
     first_line: int = body[0].lineno if isinstance(body, list) else node.lineno  # type: ignore[attr-defined]  # loops have positions
     return LoopSpan(
-        line=node.lineno,  # type: ignore[attr-defined]  # loops have positions
-        column=node.col_offset + 1,  # type: ignore[attr-defined]
-        end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
-        end_column=(node.end_col_offset or 0) + 1,  # type: ignore[attr-defined]
+        line=span.line,
+        column=span.column,
+        end_line=span.end_line,
+        end_column=span.end_column,
         body_line=first_line,
         text=ast.get_source_segment(text, node) or "",
     )

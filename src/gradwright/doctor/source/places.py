@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import itertools
@@ -50,15 +51,28 @@ def home() -> str:
     return str(Path.cwd().resolve()) + os.sep
 
 
+_given: dict[str, str] = {}
+
+
 def relative(path: str) -> str:
-    """The path as a report names it: relative to where the script was started, where it lies below."""
-    real = os.path.realpath(path) if not path.startswith("<") else path
-    return real[len(home()) :] if real.startswith(home()) else real
+    """The path as a report names it: relative to where the script was started, where it lies below.
+
+    A link that lies there is named itself, wherever it leads to.
+    """
+    if path.startswith("<"):
+        return path
+    real, written = os.path.realpath(path), os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
+    # Where a folder before a ".." is a link, the path without both is another one.
+    shown = written if written.startswith(home()) and os.path.realpath(written) == real else real
+    shown = shown.removeprefix(home())
+    if Path(path).is_absolute():
+        _given.setdefault(shown, path)
+    return shown
 
 
 def name_in_code(path: str) -> str:
-    """The file name that the code of a report's ``path`` carries: what ``relative`` was given."""
-    return path if path.startswith("<") else str(Path(home()) / path)
+    """The file name that the code of a report's ``path`` carries: what ``relative`` was given first."""
+    return _given.get(path) or (path if path.startswith("<") else str(Path(home()) / path))
 
 
 def text_of_file(path: str) -> str:
@@ -107,12 +121,18 @@ def user_frame(depth: int = 2, limit: int = 60) -> FrameType | None:
 
 
 def definition(thing: object) -> Location:
-    """Where a class or function is defined; line 1 of ``<unknown>`` if that can't be told (made by ``exec``)."""
+    """Where a class or function is defined; line 1 of ``<unknown>`` if that can't be told (made by ``exec``).
+
+    Of a class that ``inspect`` finds no text of (a notebook's cell, ``exec``), the place is looked for by its methods.
+    """
     thing = inspect.unwrap(thing) if callable(thing) else thing  # once_differentiable wraps in a function of torch's
     try:
         lines, first = inspect.getsourcelines(thing)  # type: ignore[arg-type]  # a class or function by contract
         path = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # the same
     except (OSError, TypeError, IndentationError, SyntaxError):
+        found = _around_its_methods(thing) if isinstance(thing, type) else None
+        if found is not None:
+            return found
         code = getattr(getattr(thing, "forward", thing), "__code__", None)
         if code is None:
             return Location("<unknown>", 1)
@@ -124,6 +144,32 @@ def definition(thing: object) -> Location:
                 relative(path or "<unknown>"), first + offset, column, first + offset, len(text.rstrip()) + 1
             )
     return Location(relative(path or "<unknown>"), first)
+
+
+def _around_its_methods(cls: type) -> Location | None:
+    """The innermost ``class`` statement of that name around a method of its own, in the text that the method is of."""
+    for member in vars(cls).values():
+        method = inspect.unwrap(getattr(member, "__func__", member)) if callable(member) else None
+        code = getattr(method, "__code__", None)
+        if not isinstance(code, CodeType):
+            continue
+        around = [
+            node
+            for node in ast.walk(_tree_of(text_of_file(code.co_filename)))
+            if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+            and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
+        ]  # fmt: skip
+        if around:
+            return line_in(code, max(node.lineno for node in around))
+    return None
+
+
+def _tree_of(text: str) -> ast.Module:
+    """Empty where the text is no Python."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
 
 
 def body_of(code: CodeType) -> Location:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwright.doctor import rules
-from gradwright.doctor.session.facts import ArrayTwin, LoopRun, LoopShape, NumpyDetour
+from gradwright.doctor.selection import Selection
+from gradwright.doctor.session.facts import ArrayTwin, Fact, LoopRun, LoopShape, LoopsTreated, NumpyDetour, TorchTwin
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Source
 from gradwright.doctor.session.place import Location
@@ -43,21 +44,26 @@ class Slow:
     shape: LoopShape | None = None
 
 
-def treat(journal: Journal, patients: Patients, seconds: float) -> None:
-    """Fixes for the findings in the journal, within ``seconds``; loops over rows are found here, with their fix."""
-    treatment = _Treatment(journal, patients, time.monotonic() + seconds)
-    report = fold(journal.path)
-    for finding in report.findings:
+def treat(journal: Journal, patients: Patients, seconds: float, selection: Selection) -> None:
+    """Fixes for the findings in the journal, within ``seconds``; loops over rows are found here, with their fix.
+
+    ``selection``: of the findings so far; it takes those that are made here.
+    """
+    treatment = _Treatment(journal, patients, time.monotonic() + seconds, selection)
+    shown = fold(journal.path)
+    report = replace(shown, findings=tuple(selection.found))  # a loop that is told, but not here, is no other loop
+    for finding in shown.findings:
         treatment.treat(finding, report)
-    for loop in treatment.other_loops(report):
+    for loop in treatment.other_loops(report) if selection.hangs_on(ArrayTwin, LoopsTreated) else ():
         treatment.rewrite_by_rows(loop, report)
-    for detour in report.of(NumpyDetour):
+    for detour in report.of(NumpyDetour) if selection.hangs_on(TorchTwin) else ():
         treatment.leave_numpy(detour, report)
+    selection.count(journal)
 
 
 class _Treatment:
-    def __init__(self, journal: Journal, patients: Patients, until: float) -> None:
-        self.journal, self.patients = journal, patients
+    def __init__(self, journal: Journal, patients: Patients, until: float, selection: Selection) -> None:
+        self.journal, self.patients, self.selection = journal, patients, selection
         self.trials = Trials(until)
         self.loops = LoopTreatment(patients, self.trials)
         self.rewrites = {rule.rule.code: rule.rule.rewrite for rule in rules.all_rules()}
@@ -68,6 +74,10 @@ class _Treatment:
         if rewrite is None or source is None or finding.fix is not None or not _unchanged(source):
             return
         evidence = [fact for fact in report.facts if fact.id in finding.evidence]
+        if rewrite not in ("compile_loop", "batch_gradients") and self.asks_for_its_rank(evidence):
+            why = "its Function asks for its rank, and only this rank's answer can be tried"
+            self.journal.add(NotExamined(f"a fix of {finding.code} at {finding.location}", why))
+            return
         self.journal.progress("proving", f"a fix of {finding.subject}")
         shape = next((fact for fact in evidence if isinstance(fact, LoopShape)), None)
         if rewrite == "compile_loop":
@@ -86,7 +96,13 @@ class _Treatment:
     def leave_numpy(self, detour: NumpyDetour, report: Report) -> None:
         source = report.source(detour.location.path)
         if source is not None and _unchanged(source):
-            leave_numpy(detour, report, source, self.other, self.journal)
+            leave_numpy(detour, report, source, self.other, self.journal, self.selection)
+
+    def asks_for_its_rank(self, evidence: Sequence[Fact]) -> bool:
+        from gradwright.doctor.probe.collectives import asks_processes
+
+        uses = (self.patients.functions.get(subject) for subject in {fact.subject for fact in evidence})
+        return any(asks_processes(use.function) for use in uses if use is not None)
 
     def other(self, case: Case) -> Tried:
         """A fix of a Function's, or of a callable's, as a whole."""
@@ -202,7 +218,7 @@ class _Treatment:
         about = report.subject(slow.subject)
         for finding in rules.judge([about] if about else [], [*report.facts, twin]):
             if twin.id in finding.evidence:
-                self.journal.add(finding.with_fix(tried.candidates, tried.fix))
+                self.selection.tell(self.journal, finding.with_fix(tried.candidates, tried.fix))
 
 
 def _within(inner: Location, outer: Location) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from gradwright.doctor import rules
 from gradwright.doctor.rules.speed.numpy_detour import RULE
+from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import NumpyDetour, TorchTwin
 from gradwright.doctor.session.journal import Journal
-from gradwright.doctor.session.model import Finding, Report, Source
+from gradwright.doctor.session.model import Report, Source
 from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.trials import Tried
 
@@ -17,8 +18,8 @@ WORTH_TELLING = 1.5
 
 
 def leave_numpy(detour: NumpyDetour, report: Report, source: Source, prove: Callable[[Case], Tried],
-                journal: Journal) -> None:  # fmt: skip
-    """``prove``: a case on its way to a fix."""
+                journal: Journal, selection: Selection) -> None:  # fmt: skip
+    """``prove``: a case on its way to a fix. ``selection`` takes what is found."""
     about = report.subject(detour.subject)
     if about is None or detour.share_of_step < WORTH_A_TRY_SHARE:
         return
@@ -39,5 +40,6 @@ def leave_numpy(detour: NumpyDetour, report: Report, source: Source, prove: Call
         tried_on=detour.tried_on,
     )
     journal.add(twin)
-    found: list[Finding] = [one for one in rules.judge([about], [*report.facts, twin]) if twin.id in one.evidence]
-    journal.add(*(one.with_fix(tried.candidates, tried.fix) for one in found))
+    for finding in rules.judge([about], [*report.facts, twin]):
+        if twin.id in finding.evidence:
+            selection.tell(journal, finding.with_fix(tried.candidates, tried.fix))

@@ -23,6 +23,7 @@ from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.options import Options
 from gradwright.doctor.probe.attempts import Limits, can_try_apart
 from gradwright.doctor.probe.functions import probe_function
+from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import CalledByTests, Fact, Flaw, FunctionCalls
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Subject
@@ -67,11 +68,11 @@ class Examination:
         for use in self._uses:
             self._journal.add(NotExamined(use.subject.name, why))
 
-    def judged(self) -> None:
+    def judged(self) -> Selection:
         """Findings of what is known by now. Cost: milliseconds."""
         add_sources(self._journal)
         self._journal.progress("judging")
-        judge_journal(self._journal, self._options)
+        return judge_journal(self._journal, self._options)
 
     def tried(self) -> None:
         """Facts from trials, findings, fixes. Cost: at most ``probe_seconds + fix_seconds``."""
@@ -81,9 +82,9 @@ class Examination:
         with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
             warnings.simplefilter("ignore")  # a session that makes errors of warnings means those of its tests
             try_all([self._trial(use) for use in self._uses], self._journal, self._options.probe_seconds)
-            self.judged()
+            selection = self.judged()
             if self._options.fix_seconds > 0:
-                treat(self._journal, self._patients(), self._options.fix_seconds)
+                treat(self._journal, self._patients(), self._options.fix_seconds, selection)
 
     def report(self) -> Report:
         found = fold(self._journal.path)

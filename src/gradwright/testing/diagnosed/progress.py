@@ -22,6 +22,13 @@ class TellingJournal(Journal):
         self._tell(f"{stage} {detail}".strip() + (f" ({done + 1} of {total})" if total else ""))
 
 
+def on_a_fresh_line(terminal: Any) -> None:
+    """After pytest's dots, which under ``-q`` its own ``ensure_newline`` knows nothing of."""
+    terminal.ensure_newline()
+    if terminal._tw.width_of_current_line:
+        terminal.line("")
+
+
 def progress_of(terminal: Any) -> Progress:
     """Through pytest's own reporter, whose stream no capturing reaches; silent where there is none (a worker)."""
     if terminal is None:
@@ -30,7 +37,7 @@ def progress_of(terminal: Any) -> Progress:
 
     def tell(text: str) -> None:
         if not said:
-            terminal.ensure_newline()
+            on_a_fresh_line(terminal)
         if getattr(terminal, "isatty", False):
             terminal.rewrite(f"gradwright: {text}"[: max(20, terminal._tw.fullwidth - 1)], erase=True)
         elif not said:

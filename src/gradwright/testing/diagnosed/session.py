@@ -19,6 +19,7 @@ import pytest
 
 import gradwright
 from gradwright.doctor import settings
+from gradwright.doctor.commands.apart import may_become_session
 from gradwright.doctor.conduct import save
 from gradwright.doctor.launch import on_import_of_torch
 from gradwright.doctor.session.codec import from_json, to_json
@@ -30,7 +31,7 @@ from gradwright.testing.diagnosed.merged import merged
 from gradwright.testing.diagnosed.own import makes_red
 from gradwright.testing.diagnosed.progress import TellingJournal, progress_of
 from gradwright.testing.diagnosed.record import TestRecord
-from gradwright.testing.diagnosed.told import callers, verdict
+from gradwright.testing.diagnosed.told import callers, of_fixes, verdict
 
 if TYPE_CHECKING:
     from gradwright.doctor.observe.specimens import SpecimenStore
@@ -57,6 +58,8 @@ class DiagnosedSession:
                     "session": Path(given.gradwright_session) if given.gradwright_session else None,
                 }
             )
+            if self._settings.session != settings.Settings().session:  # somebody's own choice
+                may_become_session(Path(self._home) / self._settings.session)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         self._exit_zero = bool(given.gradwright_exit_zero)
@@ -240,4 +243,7 @@ class DiagnosedSession:
         terminal.write(render(report, "terminal", width=writer.fullwidth, color=writer.hasmarkup))
         for line in callers(report):
             terminal.write_line(line)
+        how = of_fixes(report)
+        if how:
+            terminal.write_line(how)
         terminal.write_line(verdict(report, made_red=self._made_red, green=self._green, session=self._kept_in))

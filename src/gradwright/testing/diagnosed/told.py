@@ -27,6 +27,15 @@ def callers(report: Report) -> Iterator[str]:
         yield f"{clean(subject.name)} was called in {', '.join(clean(test) for test in fact.tests)}{more}"
 
 
+def of_fixes(report: Report) -> str:
+    """How the fixes that the report shows are made; "" if there is none."""
+    many = sum(finding.fix is not None for finding in report.findings)
+    if not many:
+        return ""
+    ours = "the fix above is" if many == 1 else "the fixes above are"
+    return f"{ours} to be made by hand: gradwright fix works on scripts, not on sessions of tests"
+
+
 def verdict(report: Report, *, made_red: bool, green: bool, session: str) -> str:
     """The last line: what the findings do to the exit status of a green session, and where they are kept."""
     parts = []

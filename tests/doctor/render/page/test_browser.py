@@ -123,6 +123,39 @@ def test_keys_go_from_finding_to_finding_and_open_what_is_folded(make, look):
     assert seen.quiet, seen
 
 
+@pytest.mark.parametrize("way", [("press", "/"), ("click", "#search"), ("press", "?"), ("click", "#keys")])
+def test_escape_gives_the_focus_back_to_where_it_was(make, look, way):
+    seen = look(
+        page(everything(make)),
+        ("press", "j"), ("press", "j"), ("js", FOCUSED),
+        way, ("js", "document.activeElement.closest('.finding') === null"),
+        ("press", "Escape"), ("js", FOCUSED), ("js", "document.activeElement === document.body"),
+    )  # fmt: skip
+    told = [result for result in seen.results if result is not None]
+    # A button that was clicked has the focus from then on.
+    assert told == ["finding-2", True, "keys" if way == ("click", "#keys") else "finding-2", False]
+
+
+@pytest.mark.parametrize("key", ["/", "?"])
+def test_escape_from_the_start_of_the_page_leads_to_the_content(make, look, key):
+    seen = look(page(everything(make)), ("press", key), ("press", "Escape"), ("wait", f"{FOCUSED} === 'content'"))
+    assert seen.quiet, seen
+
+
+def test_escape_from_a_search_that_sifted_the_finding_away_leads_to_the_content(make, look):
+    seen = look(
+        page(everything(make)),
+        ("press", "j"),
+        ("press", "/"),
+        ("type", "NOT needed"),
+        ("press", "Escape"),
+        ("js", FOCUSED),
+        ("press", "j"),
+        ("js", "document.activeElement.dataset.code"),
+    )
+    assert (seen.results[4], seen.results[6]) == ("content", "GW303")
+
+
 def test_first_tab_leads_past_the_contents_and_focus_is_seen(make, look):
     seen = look(
         page(make.first_sight()),

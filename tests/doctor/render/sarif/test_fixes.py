@@ -165,6 +165,16 @@ def test_what_gradwright_fix_would_not_write_is_no_fix_and_its_diff_is_still_tol
     assert result["properties"]["proof"]["verdict"] == "verified"
 
 
+def test_in_a_repository_it_is_the_working_directory_that_fixes_stay_in(tmp_path: Path, run_of):
+    cwd = tmp_path / "sub"
+    cwd.mkdir()
+    (tmp_path / ".git").mkdir()
+    (result,) = run_of(reported(LOOP.encode(), MENDED, cwd=str(cwd)))["results"]
+    (change,) = result["fixes"][0]["artifactChanges"]
+    assert change["artifactLocation"]["uri"] == "sub/train.py"
+    assert replacements(reported(LOOP.encode(), MENDED, path="../train.py", cwd=str(cwd))) is None
+
+
 def test_a_diff_of_another_text_is_no_fix():
     report = reported(LOOP.encode(), MENDED)
     other = LOOP.replace("x + 0", "x + 1")

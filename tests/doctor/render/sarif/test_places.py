@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,36 @@ def test_paths_of_windows_are_uris_too():
     assert files.location("deep\\my train.py") == {"uri": "deep/my%20train.py", "uriBaseId": "SRCROOT"}
     assert files.location("D:\\a.py") == {"uri": "file:///D:/a.py"}
     assert files.bases() == {"SRCROOT": {"uri": "file:///C:/Users/ann/"}}
+
+
+@pytest.mark.parametrize("mark", ["a folder", "a file"])
+def test_in_a_repository_files_are_named_from_its_root(make, run_of, tmp_path: Path, mark: str):
+    root, outer = tmp_path / "outer" / "my repo", tmp_path / "outer"
+    cwd = root / "deep" / "sub"
+    cwd.mkdir(parents=True)
+    (outer / ".git").mkdir()  # the nearest one counts
+    (root / ".git").mkdir() if mark == "a folder" else (root / ".git").write_text("gitdir: elsewhere")
+    places = ("train.py", "../lib.py", f"{root}/a.py", f"{outer}/b.py")
+    report = Report(
+        environment=Environment(cwd=f"{cwd}/"),
+        script=Script(argv=("train.py",)),
+        findings=tuple(make.finding(location=Location(path, 1)) for path in places),
+    )
+    run = run_of(report)
+    uris = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
+    assert uris == {"deep/sub/train.py", "deep/lib.py", "a.py", f"file://{outer}/b.py"}
+    assert run["originalUriBaseIds"]["SRCROOT"]["uri"] == f"{root.as_uri()}/"
+    assert run["invocations"][0]["workingDirectory"]["uri"] == f"{cwd.as_uri()}/"
+    assert run["automationDetails"]["id"] == "gradwright/deep/sub/train.py/"
+    for item in run["artifacts"]:
+        based = not item["location"]["uri"].startswith("file:")
+        assert ("uriBaseId" in item["location"]) is based
+
+
+def test_a_working_directory_that_is_not_here_is_its_own_root(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    files = Files(Report(environment=Environment(cwd=f"{tmp_path}/gone")))
+    assert files.location("train.py") == {"uri": "train.py", "uriBaseId": "SRCROOT"}
 
 
 def test_without_a_working_directory_nothing_is_based_on_one():

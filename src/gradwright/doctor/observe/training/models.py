@@ -81,7 +81,7 @@ def _in_class(cls: type, attribute: str) -> Location | None:
                 flat = [item for target in targets for item in getattr(target, "elts", None) or [target]]
                 if any(dotted(item) == f"self.{attribute}" for item in flat):
                     return place_of(inner, file, relative(file))
-            return Location(relative(file), node.lineno, node.col_offset + 1)
+            return Location(relative(file), node.lineno, place_of(node, file, relative(file)).column)
     return None
 
 

@@ -133,7 +133,7 @@ def loop_around(inside: Location) -> Location | None:
     tree = parsed(file)
     if tree is None:
         return None
-    around = [node for node in ast.walk(tree) if isinstance(node, _LOOPS) and _holds(node, inside)]
+    around = [node for node in ast.walk(tree) if isinstance(node, _LOOPS) and _holds(node, file, inside)]
     if not around:
         return None
     loop = max(around, key=lambda node: (node.lineno, node.col_offset))
@@ -141,10 +141,10 @@ def loop_around(inside: Location) -> Location | None:
     return place_of(loop, file, inside.path) if _takes_rows(loop) and not carried else None
 
 
-def _holds(loop: ast.For | ast.ListComp | ast.GeneratorExp, inside: Location) -> bool:
-    first = loop.body[0] if isinstance(loop, ast.For) else loop
-    start, end = (first.lineno, first.col_offset), (loop.end_lineno or 0, loop.end_col_offset or 0)
-    return start <= (inside.line, inside.column - 1) <= end
+def _holds(loop: ast.For | ast.ListComp | ast.GeneratorExp, file: str, inside: Location) -> bool:
+    start = place_of(loop.body[0] if isinstance(loop, ast.For) else loop, file, inside.path)
+    whole = place_of(loop, file, inside.path)
+    return (start.line, start.column) <= (inside.line, inside.column) <= (whole.end_line, whole.end_column)
 
 
 def _takes_rows(loop: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:

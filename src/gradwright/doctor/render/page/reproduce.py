@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradwright.doctor.render.page.figures import Table, table
 from gradwright.doctor.render.page.text import place, said
-from gradwright.doctor.render.remedies import command_line, how_to_fix
+from gradwright.doctor.render.remedies import command_line, how_to_fix, typed
 from gradwright.doctor.render.wording import ending, seconds
 from gradwright.doctor.session.model import Report
 
@@ -37,7 +37,7 @@ def reproduce(report: Report) -> Reproduce:
     }
     sources = [(source.path, source.sha256, f"{source.text.count(chr(10)) + 1:,}") for source in report.sources]
     return Reproduce(
-        command=command_line(["gradwright", "diagnose", *report.script.argv]) if report.script.argv else "",
+        command=command_line(["gradwright", "diagnose", *typed(report)]) if report.script.argv else "",
         numbers=tuple((what, said(value, 500)) for what, value in known.items() if value),
         sources=table(("file", "sha256", "lines"), sources, 500) if sources else None,
         suppressed=_suppressed(report),

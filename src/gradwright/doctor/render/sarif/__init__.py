@@ -1,6 +1,6 @@
-"""The report as SARIF 2.1.0, which code hosts and editors read. The same session gives the same text.
+"""The report as SARIF 2.1.0, which code hosts and editors read. The same session gives the same text in the same place.
 
-Columns are counted in UTF-16 code units, files named below the working directory. What a fix replaces it replaces in
+Columns are counted in UTF-16 code units, files named below the repository's root. What a fix replaces it replaces in
 the very text that it was tried on.
 """
 

@@ -26,7 +26,7 @@ def fixes(finding: Finding, report: Report, files: Files) -> list[Json]:
     if fix is None or fix.unsafe:
         return []
     path = path_of(fix.diff) or finding.location.path
-    source, relative = report.source(path), files.relative(path)
+    source, relative = report.source(path), files.below_cwd(path)
     if source is None or not relative or _INSTALLED & set(relative.split("/")):
         return []
     end = line_end(source)

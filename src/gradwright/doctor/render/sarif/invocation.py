@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwright.doctor.render.remedies import command_line
-from gradwright.doctor.render.sarif.places import ROOT, Files, Json
+from gradwright.doctor.render.remedies import command_line, typed
+from gradwright.doctor.render.sarif.places import Files, Json
 from gradwright.doctor.render.sarif.results import located, plain
 from gradwright.doctor.render.wording import clean, ending, signal_name
 from gradwright.doctor.session.codec import encode
@@ -20,7 +20,7 @@ def invocation(report: Report, files: Files) -> Json:
         "properties": {"seconds": encode(script.seconds), "steps": script.steps, "gradients": script.gradients},
     }
     if script.argv:
-        made["commandLine"] = command_line(script.argv)
+        made["commandLine"] = command_line(typed(report) if script.module else script.argv)
         made["arguments"] = list(script.argv)
         made["exitCodeDescription"] = f"the script {ending(script)}"
     if script.exit_code is not None and script.exit_code < 0:
@@ -29,7 +29,7 @@ def invocation(report: Report, files: Files) -> Json:
     elif script.exit_code is not None:
         made["exitCode"] = script.exit_code
     if files.cwd:
-        made["workingDirectory"] = {"uri": files.bases()[ROOT]["uri"]}
+        made["workingDirectory"] = files.working_directory()
     if script.rank is not None:
         made["properties"]["rank"] = script.rank
     return made

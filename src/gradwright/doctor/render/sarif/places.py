@@ -1,10 +1,12 @@
-"""Files and stretches of text as SARIF names them: URIs below the working directory, columns in UTF-16 code units."""
+"""Files and stretches of text as SARIF names them: URIs below the repository, columns in UTF-16 code units."""
 
 from __future__ import annotations
 
 import ntpath
+import os
 import posixpath
 import re
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -22,14 +24,17 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Files:
-    """Every file that a session names, by its URI: relative to the working directory, absolute if it lies elsewhere.
+    """Every file that a session names, by its URI: relative to the repository's root, absolute if it lies elsewhere.
 
+    The root is what code hosts take relative URIs from: the nearest folder with a ``.git`` around the session's working
+    directory, looked up where that is on this machine; the working directory itself, if there is none.
     What is no file (``<string>``, code made while the script ran) has no URI.
     """
 
     def __init__(self, report: Report) -> None:
         self.cwd = report.environment.cwd
         self._windows = _DRIVE.match(self.cwd) is not None
+        self._root = _repository(self.cwd) or self.cwd
         self._texts = {source.path: lines_of(source.text) for source in report.sources}
         findings = (*report.findings, *report.suppressed)
         named = [source.path for source in report.sources] + [finding.location.path for finding in findings]
@@ -42,9 +47,20 @@ class Files:
         return self._texts.get(path)
 
     def relative(self, path: str) -> str:
-        """The URI of a file below the working directory; "" of any other."""
+        """The URI of a file below the root; "" of any other."""
         uri = self._uri(path)
         return "" if uri is None or uri.startswith("file:") else uri
+
+    def below_cwd(self, path: str) -> str:
+        """The file as it is named below the working directory; "" of any other."""
+        full, base = self._full(path), self._folder(self.cwd)
+        if self._uri(path) is None or not full.startswith(base) or (not base and self._style.isabs(full)):
+            return ""
+        return full[len(base) :].replace(self._style.sep, "/")
+
+    def working_directory(self) -> Json:
+        """SARIF's ``artifactLocation`` of it."""
+        return {"uri": self._absolute(self.cwd).rstrip("/") + "/"}
 
     def location(self, path: str) -> Json | None:
         """SARIF's ``artifactLocation``."""
@@ -56,7 +72,7 @@ class Files:
 
     def bases(self) -> Json:
         """SARIF's ``originalUriBaseIds``, and what is said of them. Empty if the session does not know where it was."""
-        return {ROOT: {"uri": self._absolute(self.cwd).rstrip("/") + "/"}} if self.cwd else {}
+        return {ROOT: {"uri": self._absolute(self._root).rstrip("/") + "/"}} if self.cwd else {}
 
     def artifacts(self) -> list[Json]:
         made = []
@@ -72,17 +88,40 @@ class Files:
     def _uri(self, path: str) -> str | None:
         if not path or path.startswith("<"):
             return None
-        style = ntpath if self._windows else posixpath
-        full = style.normpath(style.join(self.cwd, path))
-        base = style.normpath(self.cwd).rstrip(style.sep) + style.sep if self.cwd else ""
+        full, base = self._full(path), self._folder(self._root)
         if base and full.startswith(base) and full != base:
             return _quoted(full[len(base) :], self._windows)
-        return self._absolute(full) if style.isabs(full) else _quoted(full, self._windows)
+        return self._absolute(full) if self._style.isabs(full) else _quoted(full, self._windows)
+
+    @property
+    def _style(self) -> ModuleType:
+        return ntpath if self._windows else posixpath
+
+    def _full(self, path: str) -> str:
+        full: str = self._style.normpath(self._style.join(self.cwd, path))
+        return full
+
+    def _folder(self, path: str) -> str:
+        """With the separator at its end; "" where it is not known."""
+        return f"{self._style.normpath(path).rstrip(self._style.sep)}{self._style.sep}" if path else ""
 
     def _absolute(self, path: str) -> str:
         if self._windows and _DRIVE.match(path):
             return f"file:///{path[:2]}{_quoted(path[2:], True)}"
         return "file:///" + _quoted(path.lstrip("/"), self._windows)
+
+
+def _repository(cwd: str) -> str:
+    """The nearest folder with a ``.git`` in it (of a worktree it is a file), from ``cwd`` upwards; "" if there is none,
+    or no such ``cwd`` on this machine."""
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):  # noqa: PTH112, PTH117 - pathlib's raise where one may not look
+        return ""
+    here = os.path.normpath(cwd)
+    while not os.path.exists(os.path.join(here, ".git")):  # noqa: PTH110, PTH118 - the same
+        here, inner = os.path.dirname(here), here  # noqa: PTH120 - the same
+        if here == inner:
+            return ""
+    return here
 
 
 def _quoted(path: str, windows: bool) -> str:

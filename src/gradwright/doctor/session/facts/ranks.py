@@ -9,7 +9,11 @@ from gradwright.doctor.session.facts.fact import Fact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRun(Fact):
-    """How one rank fared. ``session``: the file of its own session; ``missing``: why there is none, "" if there is."""
+    """How one rank fared. ``session``: the file of its own session; ``missing``: why there is none, "" if there is.
+
+    ``unexplained``: how its script ended ("exited 7") where that is not well, not so on all ranks, and no exception and
+    no signal tells why; "" elsewhere.
+    """
 
     rank: int
     world_size: int
@@ -19,6 +23,7 @@ class RankRun(Fact):
     steps: int = 0
     gradients: int = 0
     missing: str = ""
+    unexplained: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

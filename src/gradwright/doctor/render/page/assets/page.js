@@ -131,7 +131,25 @@
     const opened = folds.some((fold) => !fold.open);
     folds.forEach((fold) => (fold.open = opened));
   };
+  // Whoever leaves the search or the help goes on where he was; if that is sifted away, at the content's beginning.
+  let left = null;
+  const back = () => {
+    if (left && left.isConnected) left.focus({ preventScroll: true });
+    const now = document.activeElement; // in a dialog that is closed it is nowhere
+    if (now === document.body || now.closest("dialog")) one("#content").focus({ preventScroll: true });
+    left = null;
+  };
+  const FIELDS = "input[type=search], select";
+  addEventListener("focusin", (event) => {
+    const from = event.relatedTarget;
+    if (event.target.matches(FIELDS) && !(from && from.matches(FIELDS))) left = from;
+  });
   const help = one("#help");
+  const ask = () => {
+    left = document.activeElement;
+    help.showModal();
+  };
+  help.addEventListener("close", back);
   const arrows = () => document.activeElement === document.body || document.activeElement.matches(".finding, main");
   const KEYS = {
     j: () => move(1),
@@ -139,12 +157,14 @@
     o: open,
     t: turn,
     "/": () => search && search.focus(),
-    "?": () => help.showModal(),
+    "?": ask,
   };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-    if (event.target.matches("input[type=search], select")) {
-      if (event.key === "Escape") event.target.blur();
+    if (event.target.matches(FIELDS)) {
+      if (event.key !== "Escape") return;
+      event.target.blur();
+      back();
       return;
     }
     const arrow = arrows() ? { ArrowRight: KEYS.j, ArrowLeft: KEYS.k }[event.key] : undefined;
@@ -153,7 +173,7 @@
     event.preventDefault();
     act();
   });
-  one("#keys").addEventListener("click", () => help.showModal());
+  one("#keys").addEventListener("click", ask);
 
   // --- copy ---
   for (const button of all(".copy")) {
