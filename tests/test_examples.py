@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,10 @@ def test_an_example_looks_like_its_golden(
     path = EXAMPLES / script
     ran = run(path, *arguments, ignore=("GW303",))  # information that hangs on a stopwatch
     assert sorted(finding.code for finding in ran.faults) == codes
-    golden(render(ran.report, "terminal", width=100, color=False), path.with_suffix(".golden.txt"))
+    report = replace(
+        ran.report, script=replace(ran.report.script, not_selected=0)
+    )  # how many GW303: the same stopwatch
+    golden(render(report, "terminal", width=100, color=False), path.with_suffix(".golden.txt"))
 
 
 def test_a_mask_bug_that_is_stopped_while_its_loss_is_finite_is_not_called_nan(run: Callable) -> None:

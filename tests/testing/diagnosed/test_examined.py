@@ -20,7 +20,7 @@ def test_unless_it_is_selected(select):
 class Terminal:
     def __init__(self, isatty):
         self.isatty, self.said = isatty, []
-        self._tw = type("Writer", (), {"fullwidth": 40})
+        self._tw = type("Writer", (), {"fullwidth": 40, "width_of_current_line": 0})
 
     def ensure_newline(self):
         self.said.append("newline")
