@@ -94,7 +94,7 @@ class Patient:
             tries = self._run_again()
             examine(self.journal, self.options, self.watch, self.loops.uses, self.files.values(), tries)
         except KeyboardInterrupt:
-            self.journal.add(NotExamined("whatever is missing here", "the trying of subjects was interrupted"))
+            self.journal.add(NotExamined(MISSING, "the trying of subjects was interrupted"))
             judge_journal(self.journal, self.options)
         self.journal.progress("finished")
 

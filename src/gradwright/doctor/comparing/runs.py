@@ -10,11 +10,11 @@ from gradwright.doctor.comparing.comparison import Turn, Unexamined
 from gradwright.doctor.comparing.subjects import watched
 from gradwright.doctor.render.remedies import command_line
 from gradwright.doctor.render.wording import ending
-from gradwright.doctor.session.model import NotExamined, Report, Script
+from gradwright.doctor.session.model import MISSING, NotExamined, Report, Script
 
 _PLACES = ("gradwright", "torch", "python", "device", "platform", "threads")
 _BY_THE_CLOCK = re.compile(r"time limit|used up|took longer")
-_CUT_SHORT = ("whatever is missing here", "the values of gradients", "part of what the script did")
+_CUT_SHORT = (MISSING, "the values of gradients", "part of what the script did")
 
 
 def incomparable(old: Report, new: Report) -> str:

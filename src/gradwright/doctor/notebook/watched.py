@@ -8,6 +8,7 @@ import io
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import NotExamined, Subject
+from gradwright.doctor.session.model import MISSING, NotExamined, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.cell_texts import kept_as, read_cell, with_imports
 from gradwright.doctor.source.cells import cell_names, renamed
@@ -112,11 +113,11 @@ class WatchedCell:
             evidence = self._died(error, script)
             options = Options(select=self._request.select, ignore=self._request.ignore)
             if not self._request.fix:
-                options = Options(select=options.select, ignore=options.ignore, fix_seconds=0.0)
+                options = replace(options, fix_seconds=0.0)
             try:
                 self._examine(options, cells)
             except KeyboardInterrupt:
-                self._journal.add(NotExamined("whatever is missing here", "the examination was interrupted"))
+                self._journal.add(NotExamined(MISSING, "the examination was interrupted"))
                 judge_journal(self._journal, options)
             report = shown(renamed(fold(self._journal.path), cell_names(self._shell)))
         self._cell_loops.forget()
