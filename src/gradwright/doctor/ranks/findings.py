@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gradwright.doctor.render.of_ranks import on_ranks
+from gradwright.doctor.session.brought import of_rank
 from gradwright.doctor.session.facts import LoopsTreated
 from gradwright.doctor.session.model import Finding, Report
 
@@ -39,7 +40,7 @@ class Told:
     def merged(self) -> Finding:
         finding = self.finding
         if self.first != self.leader:
-            finding = replace(finding, evidence=tuple(f"rank {self.first}: {fact}" for fact in finding.evidence))
+            finding = replace(finding, evidence=tuple(of_rank(self.first, fact) for fact in finding.evidence))
         if not self.differs and self.first == self.leader:
             return finding
         only = " only" if self.differs else ""

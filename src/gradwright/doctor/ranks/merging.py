@@ -17,6 +17,7 @@ from gradwright.doctor.ranks.findings import Told, merge_findings
 from gradwright.doctor.ranks.lost_peers import fates_of
 from gradwright.doctor.ranks.parted_verdicts import without_what_parts
 from gradwright.doctor.render.of_ranks import on_ranks
+from gradwright.doctor.session.brought import of_rank
 from gradwright.doctor.session.facts import Fact, FunctionCalls, GradientVerdict, RankRun, Timeline
 from gradwright.doctor.session.model import NotExamined, Report, Script, Specimen
 
@@ -117,9 +118,9 @@ def _brought(
 
 
 def _named(item: Any, rank: int) -> Any:
-    changed = {"id": f"rank {rank}: {item.id}"}
+    changed = {"id": of_rank(rank, item.id)}
     if getattr(item, "specimen", ""):
-        changed["specimen"] = f"rank {rank}: {item.specimen}"
+        changed["specimen"] = of_rank(rank, item.specimen)
     return dataclasses.replace(item, **changed)
 
 

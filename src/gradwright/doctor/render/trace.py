@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gradwright.doctor.render.wording import clean, counted
+from gradwright.doctor.session.brought import rank_in
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues, OptimizerSteps, RankRun, Span, Timeline
 from gradwright.doctor.session.model import Report
 from gradwright.doctor.session.place import Location
@@ -23,7 +23,6 @@ Event = dict[str, Any]
 
 NONE_KEPT = "no timeline: the session is not one of a script, or was made by a Gradwright that kept none"
 OF_LAUNCHING = "of launching the work on the GPU, not of the work"
-_RANK = re.compile(r"rank (\d{1,9}): ")  # before the ids of facts: see ``ranks.merging``
 _SUFFIX: dict[Span, str] = {"forward": ".forward", "backward": ".backward", "step": ".step", "gradient call": ""}
 
 
@@ -81,8 +80,8 @@ def _ranks(report: Report) -> Callable[[Fact], int]:
     first = next((run.rank for run in report.of(RankRun) if not run.missing), report.script.rank or 0)
 
     def rank(fact: Fact) -> int:
-        said = _RANK.match(fact.id)
-        return int(said[1]) if said else first
+        said = rank_in(fact.id)
+        return first if said is None else said
 
     return rank
 

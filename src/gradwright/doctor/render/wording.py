@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradwright.doctor.render.of_ranks import on_ranks, wrong_on
+from gradwright.doctor.session.brought import rank_in
 from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict, RankRun
 from gradwright.doctor.session.model import BY_CTRL_C, Report, Script, Subject
 
@@ -278,8 +279,8 @@ def _wrong(verdicts: list[GradientVerdict], wrong: list[GradientVerdict], ranks:
     for name in dict.fromkeys(_name(verdict) for verdict in wrong):
         own = [verdict for verdict in wrong if _name(verdict) == name]
         worst = max(own, key=lambda verdict: math.inf if math.isnan(verdict.error) else verdict.error)
-        looked = {_rank(verdict) for verdict in own}
-        tried = _specimens([one for one in verdicts if _name(one) == name and _rank(one) in looked])
+        looked = {rank_in(verdict.id) for verdict in own}
+        tried = _specimens([one for one in verdicts if _name(one) == name and rank_in(one.id) in looked])
         some = f" (on {_specimens(own)} of {counted(tried, 'input')})" if _specimens(own) < tried else ""
         some = f" ({on_ranks(ranks)})" if ranks else some
         by_phrase.setdefault(cause(worst) + some, []).append(name)
@@ -288,12 +289,6 @@ def _wrong(verdicts: list[GradientVerdict], wrong: list[GradientVerdict], ranks:
 
 def _name(verdict: GradientVerdict) -> str:
     return clean(verdict.input_name) or f"input {verdict.input_index}"
-
-
-def _rank(verdict: GradientVerdict) -> str:
-    """Of a session of several ranks: the one that it comes from, as its id says it; "" of the first."""
-    found = re.match(r"rank \d+: ", verdict.id)
-    return found.group() if found else ""
 
 
 def _names(verdicts: list[GradientVerdict]) -> set[str]:

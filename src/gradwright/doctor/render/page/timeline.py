@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 
 from gradwright.doctor.render.page.figures import Figure, figure, label, table
 from gradwright.doctor.render.page.text import said, subject_names
 from gradwright.doctor.render.wording import seconds
+from gradwright.doctor.session.brought import rank_in
 from gradwright.doctor.session.facts import Timeline
 from gradwright.doctor.session.model import Report
 
@@ -16,7 +16,6 @@ _WHOM = 12  # parts of a bar; the rest is one more
 _STEPS = 400  # bars; of more, each stands for several steps
 _COLOURS = 6
 _RANKS = 8  # plots
-_RANK = re.compile(r"rank (\d+): ")  # what a merged session puts before the ids of other ranks' facts
 
 Piece = tuple[float, float, str, int]  # its beginning, its end, what it is, in which step
 
@@ -28,9 +27,9 @@ def timelines(report: Report) -> tuple[tuple[Figure, ...], int]:
     dropped = 0
     for fact in report.of(Timeline):
         dropped += fact.dropped
-        rank = _RANK.match(fact.id)
+        rank = rank_in(fact.id)
         columns = zip(fact.whom, fact.spans, fact.starts, fact.seconds, fact.steps, strict=False)
-        pieces[f"rank {rank[1]}: " if rank else ""] += [
+        pieces[f"rank {rank}: " if rank is not None else ""] += [
             (start, start + took, f"{names.get(whom) or said(whom, 60)}, {span}", step)
             for whom, span, start, took, step in columns
         ]
