@@ -83,8 +83,7 @@ class Examination:
             warnings.simplefilter("ignore")  # a session that makes errors of warnings means those of its tests
             try_all([self._trial(use) for use in self._uses], self._journal, self._options.probe_seconds)
             selection = self.judged()
-            if self._options.fix_seconds > 0:
-                treat(self._journal, self._patients(), self._options.fix_seconds, selection)
+            treat(self._journal, self._patients(), self._options.fix_seconds, selection)
 
     def report(self) -> Report:
         found = fold(self._journal.path)
