@@ -68,6 +68,17 @@ def test_a_split_forward_gets_its_defaults_and_undefined_cotangents_become_zeros
     assert bound_arguments(Split, (1,)) == (1, 3.0)
 
 
+def test_what_stands_on_the_class_of_the_nodes_is_every_context_s():
+    class Marked(Combined):
+        pass
+
+    Marked._backward_cls.mark = "every node's"
+    _, ctx = run_forward(Marked, (torch.ones(2), torch.ones(2)), (True, False))
+    assert ctx.mark == "every node's"
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = ctx.other
+
+
 def test_the_styles_are_told_apart():
     assert (uses_setup_context(Split), uses_setup_context(Combined)) == (True, False)
     assert is_function(Split) and not is_function(torch.relu) and not is_function(torch.nn.Linear)

@@ -108,3 +108,35 @@ def test_a_saved_intermediate_that_the_backward_changes_is_found():
 
     (found,) = find_mutations(Intermediate, (torch.ones(3),), (True,))
     assert (found.phase, found.what, found.name) == ("backward", "saved tensor", "saved_tensors[0]")
+
+
+def test_what_the_backward_takes_off_its_ctx_is_its_own():
+    class TakesOff(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.slopes = [x.cos()]
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, cotangent):
+            slope = ctx.slopes.pop() if ctx.slopes else ctx.saved_tensors[0].cos()
+            return slope.mul_(cotangent)
+
+    class LeavesItThere(TakesOff):
+        @staticmethod
+        def backward(ctx, cotangent):
+            return ctx.slopes[0].mul_(cotangent)
+
+    class TakesOffItsOutput(TakesOff):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            y = x.sin()
+            ctx.slopes = [y.detach()]
+            return y
+
+    args = (torch.full((3,), 0.5),)
+    assert find_mutations(TakesOff, args, (True,)) == ()
+    assert [found.name for found in find_mutations(LeavesItThere, args, (True,))] == ["ctx.slopes"]
+    assert [found.name for found in find_mutations(TakesOffItsOutput, args, (True,))] == ["output"]

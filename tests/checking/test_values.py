@@ -557,6 +557,35 @@ def test_a_parameter_hidden_where_it_cannot_be_reached_is_unknown():
     assert "may hold" in found[1].reason
 
 
+class Holding:
+    """Of a tensor, and not to be copied."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __deepcopy__(self, memo):
+        raise TypeError("not this")
+
+
+def test_an_input_that_an_object_holds_is_unknown_where_rounding_alone_moves_the_output():
+    class Wobbles(torch.autograd.Function):
+        calls = 0
+
+        @staticmethod
+        def forward(ctx, held, x):
+            Wobbles.calls += 1
+            ctx.save_for_backward(x)
+            return held.x.sin() * (1 + 1e-8 * (Wobbles.calls > 5))
+
+        @staticmethod
+        def backward(ctx, cotangent):
+            return None, cotangent * ctx.saved_tensors[0].cos()
+
+    x = draw(3, 5)
+    (found,) = verdicts(Wobbles, Holding(x), x)
+    assert (found.verdict, "may hold" in found.reason) == ("unknown", True)
+
+
 def test_a_gradient_at_a_point_that_has_none_is_never_wrong():
     median = function(lambda x: x.median(-1).values, medians_gradient)
     assert verdict(median, torch.zeros(3, 5)).verdict == "unknown"

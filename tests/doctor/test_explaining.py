@@ -219,6 +219,18 @@ def test_a_standard_error_that_is_gone_is_no_trouble(monkeypatch, capsys) -> Non
     assert capsys.readouterr().out == ""
 
 
+def test_a_standard_error_that_can_only_be_written_to_is_told(monkeypatch) -> None:
+    class Kept(list):
+        write = list.append
+
+        def flush(self) -> None: ...
+
+    kept = Kept()
+    monkeypatch.setattr("sys.stderr", kept)
+    raised(backward_of_a_cut)
+    assert codes("".join(kept))
+
+
 def test_an_exception_that_can_not_be_read_is_no_trouble() -> None:
     class Broken(RuntimeError):
         def __str__(self):

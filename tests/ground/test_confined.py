@@ -1,5 +1,6 @@
 """Code that is run a second time changes no file, however it writes."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,3 +40,9 @@ def test_reading_is_free(tmp_path: Path) -> None:
     path = tmp_path / "weights.pt"
     torch.save(torch.ones(3), path)
     assert in_child(lambda: torch.load(path).sum().item(), seconds=10).value == 3
+
+
+def test_the_temporary_directory_is_known_though_nobody_asked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tempfile.gettempdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert in_child(tempfile.gettempdir, seconds=10).value == found

@@ -34,6 +34,12 @@ class StandInContext(FunctionCtx):
         self.metadata: dict[Any, Any] = {}
         self.outputs: tuple[torch.Tensor | None, ...] = ()
 
+    def __getattr__(self, name: str) -> Any:
+        """A real ``ctx`` is a node, of a class that torch makes beside the Function: what stands there is its too."""
+        if name in (of_nodes := vars(self.__dict__["_forward_cls"]._backward_cls)):
+            return of_nodes[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         return tuple(self.to_save)

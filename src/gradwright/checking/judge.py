@@ -63,7 +63,8 @@ class Judge:
             weighed = Weighed(
                 "unstable", still=True
             )  # what is returned is not zero, only too little in these directions
-        if weighed.still and index not in point.trial.tied and point.trial.hidden:
+        may_be_held = index not in point.trial.tied and point.trial.hidden
+        if may_be_held and (weighed.still or (weighed.outcome != "right" and self._moves_nothing(index))):
             reason = f"the output depends on {', '.join(point.trial.hidden)}, which may hold this input itself"
             return self._verdict(index, "unknown", before, reason=reason)
         if weighed.outcome == "right":
@@ -84,6 +85,16 @@ class Judge:
             reason = "finite differences disagree with the backward here, but agree with it right beside this point"
             return self._verdict(index, "unknown", before, reason=reason)
         return self._wrong(point, index, weighed, before)
+
+    def _moves_nothing(self, index: int) -> bool:
+        """Does a large step of the input move the outputs by rounding alone, as two ways to one value do?"""
+        trial = self.point.trial
+        moved = trial.evaluate(index, self.point.random_direction(index), 0.5)
+        return all(
+            float((after - was).abs().max()) <= 1e-6 * float(was.abs().max())
+            for after, was in zip(moved, trial.values, strict=True)
+            if was.numel()
+        )
 
     def _not_finite(self, index: int, before: int) -> InputVerdict:
         returned = self.point.returned[index]

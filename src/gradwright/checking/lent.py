@@ -73,8 +73,12 @@ class Lent:
             version, node = _mark(tensor)
             openly = version != mark[0] and (node is not mark[1] or not tensor.requires_grad)
             mutation = Mutation(phase=phase, what=what, name=name, index=position)
-            place = tensor.data_ptr() if tensor.layout is torch.strided else id(tensor)
-            yield Change(mutation, at, old, new, openly, kept, function, place)
+            yield Change(mutation, at, old, new, openly, kept, function, place_of(tensor))
+
+
+def place_of(tensor: Tensor) -> int:
+    """Where its values lie."""
+    return tensor.data_ptr() if tensor.layout is torch.strided else id(tensor)
 
 
 def _mark(tensor: Tensor) -> tuple[int, Any]:

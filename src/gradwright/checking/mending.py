@@ -28,6 +28,9 @@ _BY_CAUSE = {
 def what_to_do(verdict: InputVerdict) -> str:
     """In words, for the input that the verdict is about."""
     if verdict.cause == "constant factor" and verdict.factor:
+        inverse = f"{1 / verdict.factor:.6g}"
+        if abs(verdict.factor) < 1 and inverse.lstrip("-").isdigit():  # half of it: times 2
+            return f"multiply what is returned for {verdict.name} by {inverse}"
         return f"divide what is returned for {verdict.name} by {verdict.factor:.6g}"
     if verdict.cause == "region":
         return f"derive the vjp for {verdict.name} again where {verdict.details.get('region', '')}"

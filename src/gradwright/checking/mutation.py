@@ -13,9 +13,10 @@ from gradwright.checking.chance import signed
 from gradwright.checking.context import FunctionType, bound_arguments, input_names, is_function, run_forward
 from gradwright.checking.copies import fresh_copy
 from gradwright.checking.enginecall import CustomNode, call, custom_nodes, draw_cotangents, hand_out, receiving
-from gradwright.checking.lent import Change, Lent, equal
+from gradwright.checking.lent import Change, Lent, equal, place_of
 from gradwright.checking.trial import HALF, quiet, tensors_in
 from gradwright.checking.verdict import Mutation
+from gradwright.ground.hooks import OnTheGraph
 
 
 def find_mutations(
@@ -25,8 +26,9 @@ def find_mutations(
 
     ``args`` stay as they are. A backward that raises is no hindrance: what it changed until then is told. Raises
     nothing; a forward that raises has no mutations. An input that requires no gradient and that the outputs don't
-    depend on is a state which the forward keeps (running statistics, a counter): its change is no mutation. Cost: one
-    forward, one backward, a copy of every tensor; where an input changed, a few forwards more.
+    depend on is a state which the forward keeps (running statistics, a counter): its change is no mutation; nor is that
+    of an attribute which the backward has taken off its ctx. Cost: one forward, one backward, a copy of every tensor;
+    where an input changed, a few forwards more.
     """
     asked = [index for index, want in enumerate(wanted) if want and isinstance(args[index], Tensor)]
     return tuple(change.mutation for change in find_changes(function, args, asked, seed=seed))
@@ -85,7 +87,10 @@ def _in_backward(outputs: list[Tensor], targets: list[Tensor], arguments: Lent, 
     for watch in watches:
         found += watch.end()
     found += results.changes("backward", "saved tensor")
-    found += saved.changes("backward", "saved tensor", kept=True)
+    held = {place_of(tensor) for item in nodes for _, tensor in _attributes(item)}
+    for change in saved.changes("backward", "saved tensor", kept=True):
+        if change.mutation.index >= 0 or change.place in held:  # else taken off: nobody reads it again
+            found.append(change)
     return list({change.place: change for change in reversed(found)}.values())[::-1]
 
 
@@ -94,7 +99,8 @@ class _Watch:
 
     def __init__(self, item: CustomNode) -> None:
         self.item, self.changes, self.lent = item, list[Change](), Lent()
-        self.hooks = [item.node.register_prehook(self._before), item.node.register_hook(self._after)]
+        handles = (item.node.register_prehook(self._before), item.node.register_hook(self._after))
+        self.hooks = [OnTheGraph(handle) for handle in handles]
 
     def _before(self, cotangents: Sequence[Tensor | None]) -> None:
         for index, cotangent in enumerate(cotangents):
@@ -121,9 +127,14 @@ def _add_saved(saved: Lent, item: CustomNode, prefix: str) -> None:
     for index, tensor in enumerate(kept):
         if isinstance(tensor, Tensor):
             saved.add(index, f"{prefix}saved_tensors[{index}]", tensor)
-    for name, value in getattr(item.node, "__dict__", {}).items():
-        for tensor in tensors_in(value):
-            saved.add(-1, f"{prefix}ctx.{name}", tensor)
+    for name, tensor in _attributes(item):
+        saved.add(-1, f"{prefix}ctx.{name}", tensor)
+
+
+def _attributes(item: CustomNode) -> list[tuple[str, Tensor]]:
+    return [
+        (name, tensor) for name, value in getattr(item.node, "__dict__", {}).items() for tensor in tensors_in(value)
+    ]
 
 
 def second_backward_differs(

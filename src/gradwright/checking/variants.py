@@ -172,6 +172,35 @@ def unsymmetric(args: Sequence[Any], seed: int) -> Iterator[Variant]:
         yield Variant(tuple(changed), "not symmetric", "no matrix is symmetric")
 
 
+# --- values ----------------------------------------------------------------------------------------------------------
+
+MOVED = "moved"
+_BEGUN_AS = {0.0: "zeros", 1.0: "ones", -1.0: "minus ones"}
+
+
+def moved_from_the_start(
+    args: Sequence[Any], wanted: Sequence[int], names: Sequence[str], seed: int
+) -> Iterator[Variant]:
+    """Wanted inputs that hold nothing but 0, 1 or -1, as parameters do before the first update, a little elsewhere.
+
+    There a factor or a term that is forgotten does not show. A sign stays what it is.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    changed, told = list(args), []
+    for at in wanted:
+        value = args[at]
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
+            continue
+        first = value.detach().reshape(-1)[0].item()
+        if first not in _BEGUN_AS or not bool((value.detach() == first).all()):
+            continue
+        step = torch.rand(value.shape, generator=generator, dtype=torch.float64) - 0.5
+        changed[at] = (first + step).to(value.dtype).to(value.device)
+        told.append(f"{names[at]} is not all {_BEGUN_AS[first]}")
+    if told:
+        yield Variant(tuple(changed), MOVED, " and ".join(told), may_raise=True)
+
+
 # --- options ---------------------------------------------------------------------------------------------------------
 
 

@@ -82,7 +82,7 @@ def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: flo
         journal.add(NotExamined("crashes and memory of subjects tried alone", why))
     share = watch.clock.share
     # The user's own first; what libraries bring comes with what time is left.
-    functions = sorted(watch.functions.uses.values(), key=lambda use: use.subject.origin == "library")
+    functions = sorted(watch.functions.tried(), key=lambda use: use.subject.origin == "library")
 
     def trial_of_function(use: FunctionUse) -> Trial:
         return use.subject.name, lambda: probe_function(use, watch.store.of(use.subject.id), share, Limits())
@@ -140,7 +140,7 @@ def patients_of(watch: Watch, loops: Sequence[LoopUse]) -> Patients:
     def specimens(subject: str) -> list[tuple[tuple[Any, ...], tuple[bool, ...]]]:
         return [(kept.args, kept.wanted) for kept in watch.store.of(subject)]
 
-    functions = {use.subject.id: use for use in watch.functions.uses.values()}
+    functions = {use.subject.id: use for use in watch.functions.tried()}
     written_out = {use.subject.id: Called(use.function, use.args) for use in watch.losses.uses.values()}
     return Patients(functions, specimens, [use for use in loops if use.entries], written_out)
 

@@ -87,7 +87,7 @@ def tell(error: Exception, told: set[tuple[int, str]], name: Callable[[str], str
     try:
         this = (id(error), _message(error))
         text = "" if this in told else explanation(error, name)
-        if text:
+        if text and sys.stderr is not None:  # print would take standard output in its place
             print(text, file=sys.stderr, flush=True)
         if text or this in told:
             for _, around in _blocks():
@@ -175,8 +175,13 @@ def _blocks() -> list[tuple[object, set[tuple[int, str]]]]:
 
 
 def _width() -> int:
-    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns)) if sys.stderr.isatty() else 100
+    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns)) if _in_terminal() else 100
 
 
 def _color() -> bool:
-    return not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or sys.stderr.isatty())
+    return not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or _in_terminal())
+
+
+def _in_terminal() -> bool:
+    """Standard error may be anything that can be written to: what a notebook or a logger puts there knows no more."""
+    return bool(getattr(sys.stderr, "isatty", lambda: False)())

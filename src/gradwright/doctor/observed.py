@@ -6,6 +6,7 @@ Only in the patient's memory; what travels of it are the plain descriptions in `
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -19,12 +20,30 @@ from gradwright.doctor.session.place import Location
 
 @dataclass
 class Kept:
-    """A specimen with its tensors. ``wanted``: which arguments required a gradient; ``cotangents``: the real ones."""
+    """A specimen with its tensors. ``wanted``: which arguments required a gradient; ``cotangents``: the real ones;
+    ``handed_out``: which outputs the caller got, where a Function keeps some for itself (residuals)."""
 
     about: Specimen
     args: tuple[Any, ...]
     wanted: tuple[bool, ...]
     cotangents: tuple[Tensor | None, ...] | None = None
+    handed_out: tuple[bool, ...] | None = None
+
+    @property
+    def used_outputs(self) -> tuple[bool, ...] | None:
+        """Which outputs really received a cotangent in the run; those that could, if no backward was seen, or only
+        zeros (``None``: each)."""
+        if self.cotangents is None:
+            return self.handed_out
+        used = tuple(item is not None and bool((item != 0).any()) for item in self.cotangents)
+        return used if any(used) else self.handed_out
+
+    def with_cotangent(self, outputs: Sequence[Any]) -> list[Any]:
+        """``outputs`` of a forward, ``None`` in place of each that receives no cotangent."""
+        used = self.used_outputs
+        if used is None or len(used) != len(outputs):
+            return list(outputs)
+        return [output if is_used else None for output, is_used in zip(outputs, used, strict=True)]
 
 
 @dataclass
@@ -36,6 +55,7 @@ class FunctionUse:
     forward_calls: int = 0
     tracked_calls: int = 0
     backward_calls: int = 0
+    twin: bool = False  # another class of its name and place came first, with a forward of its own: that one is tried
     nested: bool = False  # another call of it came between a forward and its backward
     last_node: weakref.ref[Any] | None = None
     transformed_calls: int = 0  # under torch.func transforms, whose tensors are no specimens

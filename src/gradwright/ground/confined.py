@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import sys
+import tempfile
 from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -24,6 +25,8 @@ def confine() -> None:
     """
     import resource
 
+    with contextlib.suppress(FileNotFoundError):
+        tempfile.gettempdir()  # found by writing there, the first time that anybody asks: torch does as it is imported
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     serialization = sys.modules.get("torch.serialization")

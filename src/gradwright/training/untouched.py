@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import AccumulationError
+from gradwright.ground.hooks import beside_the_graph
 
 Named = Sequence[tuple[str, Tensor]]
 
@@ -63,4 +64,4 @@ def guard_step(owner: Any, optimizer: Any, refuse: Callable[[Any], None]) -> Non
         if (living := held()) is not None:
             refuse(living)
 
-    weakref.finalize(owner, inner.register_step_pre_hook(before).remove)
+    weakref.finalize(owner, beside_the_graph(inner.register_step_pre_hook(before)).remove)

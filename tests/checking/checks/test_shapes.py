@@ -368,3 +368,58 @@ def test_a_raise_of_the_subject_itself_is_a_refusal_and_one_of_torch_is_none():
     assert is_refusal(caught(refuse))
     assert is_refusal(NotImplementedError())
     assert not is_refusal(caught(fail))
+
+
+# --- parameters as they are before the first update ------------------------------------------------------------------
+
+
+def affine(of_x):
+    class Affine(Function):
+        @staticmethod
+        def forward(ctx, x, gain, bias):
+            ctx.save_for_backward(x, gain)
+            return x * gain + bias
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            x, gain = ctx.saved_tensors
+            return of_x(grad_output, gain), (grad_output * x).sum(0), grad_output.sum(0)
+
+    return Affine
+
+
+BEGUN = (torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
+
+
+def test_a_factor_that_is_one_at_the_start_is_missed_where_it_has_moved():
+    (finding,) = found(affine(lambda cotangent, gain: cotangent), draw(6, 4), *BEGUN)
+    assert finding.code == "GW101" and finding.input == "x"
+    assert "where arg1 is not all ones" in finding.message or "where gain is not all ones" in finding.message
+    assert finding.evidence["moved"]
+
+
+def test_a_right_gradient_is_right_where_parameters_have_moved():
+    assert not found(affine(lambda cotangent, gain: cotangent * gain), draw(6, 4), *BEGUN)
+
+
+def test_what_wants_no_gradient_stays_what_it_is():
+    """Ones that are a mask: no update moves them."""
+    mask = torch.ones(4, dtype=torch.float64)
+    given = (draw(6, 4).requires_grad_(), mask, BEGUN[1].clone().requires_grad_())
+    assert not [one for one in found(affine(lambda cotangent, gain: cotangent), *given) if one.evidence.get("moved")]
+
+
+def test_a_domain_that_the_start_lies_in_is_kept():
+    class Root(Function):
+        @staticmethod
+        def forward(ctx, x, scale):
+            y = x * scale.sqrt()
+            ctx.save_for_backward(x, scale)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            x, scale = ctx.saved_tensors
+            return grad_output * scale.sqrt(), (grad_output * x * 0.5 / scale.sqrt()).sum(0)
+
+    assert not found(Root, draw(6, 4), torch.ones(4, dtype=torch.float64))

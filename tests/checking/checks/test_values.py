@@ -51,6 +51,19 @@ def test_the_message_names_what_fits_and_do_how_to_mend_it():
     assert finding.evidence["factor"] == pytest.approx(2)
 
 
+@pytest.mark.parametrize(("factor", "do"), [(0.5, "multiply what is returned for x by 2"),
+                                            (-0.25, "multiply what is returned for x by -4"),
+                                            (0.4, "divide what is returned for x by 0.4")])  # fmt: skip
+def test_a_part_of_the_gradient_is_to_be_multiplied(factor: float, do: str):
+    class Part(Power):
+        @staticmethod
+        def backward(ctx, grad_output):
+            return factor * Power.backward(ctx, grad_output)
+
+    (finding,) = gw.check(Part, X, level="quick").findings
+    assert finding.do == do
+
+
 def test_a_right_gradient_costs_no_more_than_fifteen_calls():
     report = gw.check(Power, X, level="quick")
     (value,) = (done for done in report.done if done.check == "value")

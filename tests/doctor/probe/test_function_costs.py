@@ -163,6 +163,26 @@ def test_a_call_can_be_made_again_and_again_on_what_it_was_given() -> None:
     assert torch.equal(given[0], torch.ones(3)) and torch.equal(calls[1].outputs[0], torch.ones(3))
 
 
+def test_an_output_that_got_no_cotangent_in_the_run_gets_none() -> None:
+    class WithResidual(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+            ctx.set_materialize_grads(False)
+            return x * 2, x.sin()
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: Tensor, of_residual: Tensor | None) -> Tensor:
+            if of_residual is not None:
+                raise RuntimeError("not for this")
+            return cotangent * 2
+
+    given = (torch.ones(3, requires_grad=True),)
+    (_, backward), _ = traces(WithResidual, given, (True,), (True, False))
+    assert backward.complete and backward.operations == 1
+    with pytest.raises(RuntimeError, match="not for this"):
+        traces(WithResidual, given, (True,))
+
+
 def test_phases_are_traced_and_timed_each_by_itself() -> None:
     given = (torch.ones(3, requires_grad=True),)
     (forward, backward), needed = traces(Squared, given, (True,))

@@ -1,5 +1,7 @@
 """A wrong backward is replaced by the one that follows from the forward; what can't be traced is left alone."""
 
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -24,7 +26,8 @@ def proposals(body, *args, rewrite="mend_gradient"):
     line = 1 + max(number for number, line in enumerate(text.splitlines()) if line.strip().startswith("return"))
     at = Location("net.py", line)
     finding = Finding("GW101", "gradient-value-wrong", "gradient", "error", "Layer", at, "", "")
-    return propose_by_running(rewrite, finding, text, names["Layer"], args)
+    found, _ = propose_by_running(rewrite, finding, text, names["Layer"], args)
+    return found
 
 
 def mended(body, *args):
@@ -238,3 +241,84 @@ def test_the_doctor_offers_it_where_nothing_simpler_mends_the_gradient(run, tmp_
     assert finding.fix.proof.verdict == "verified"
     assert finding.fix.proof.mutants_rejected >= 5
     assert "+        grad_" in finding.fix.diff
+
+
+COLD = """
+import sys
+import torch
+from gradwright.doctor.rewrite import prepare_to_run, propose_by_running
+from gradwright.doctor.session.model import Finding
+from gradwright.doctor.session.place import Location
+from gradwright.ground.forked import in_child
+text, names = sys.stdin.read(), {}
+exec(text, names)
+finding = Finding("GW101", "gradient-value-wrong", "gradient", "error", "Gate", Location("gate.py", 15), "", "")
+prepare_to_run()
+known = set(sys.modules)
+def work():
+    found, why = propose_by_running("mend_gradient", finding, text, names["Gate"], (torch.ones(5, 6), torch.ones(6, 3)))
+    return len(found), why, len([name for name in set(sys.modules) - known if name.startswith("torch.")]) < 20
+print(in_child(work, seconds=60).value)
+"""
+
+
+def test_in_a_process_that_has_traced_nothing_yet_and_where_nothing_may_be_written():
+    """Torch imports hundreds of modules with its first symbol, and one of them asks for the temporary directory."""
+    text = SCRIPT.partition("torch.manual_seed")[0]
+    done = subprocess.run([sys.executable, "-c", COLD], input=text, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "(1, '', True)\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("forward", "why"),
+    [
+        ("torch.sigmoid(x @ w) if float(x.sum()) > 0 else x @ w", "depends on the values of a tensor"),
+        ("torch.from_numpy(x.detach().numpy() @ w.detach().numpy())", "leaves torch for NumPy"),
+    ],
+)
+def test_why_there_is_none_is_told(run, tmp_path, forward, why):
+    script = tmp_path / "gate.py"
+    script.write_text(SCRIPT.replace("torch.sigmoid(x @ w)", forward, 1))
+    ran = run(script, probe_seconds=80.0)
+    (finding,) = [one for one in ran.report.findings if one.code == "GW101"]
+    assert finding.fix is None
+    told = finding.candidates[-1]
+    assert (told.rewrite, told.diff) == ("derive_backward", "") and why in told.counterexample
+
+
+BRIER = """
+import torch
+
+
+class Brier(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, p, y):
+        ctx.save_for_backward(p, y)
+        return (p - y).pow(2).mean()
+
+    @staticmethod
+    def backward(ctx, g):
+        p, y = ctx.saved_tensors
+        return g * 2 * (p - y) / DIVISOR, None
+
+
+torch.manual_seed(0)
+p = torch.rand(32, 3, requires_grad=True)
+y = torch.rand(32, 3)
+Brier.apply(p, y).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("divisor", "rewrite"), [("len(p)", "derive_backward"), ("(3 * p.numel())", "rescale_gradient")]
+)
+def test_a_number_that_is_a_length_in_disguise_is_not_put_in(run, tmp_path, divisor, rewrite):
+    """Three times too large at [32, 3] would be twice at [32, 2], though the script shows one shape alone."""
+    script = tmp_path / "brier.py"
+    script.write_text(BRIER.replace("DIVISOR", divisor))
+    (finding,) = run(script, probe_seconds=80.0).report.findings
+    assert finding.code == "GW101" and finding.fix is not None
+    assert finding.candidates[-1].rewrite == rewrite
+    if rewrite == "derive_backward":
+        assert all("is wrong there" in one.counterexample for one in finding.candidates[:-1])
+        assert len(finding.candidates) > 1

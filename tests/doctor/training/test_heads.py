@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
 from watched_here import COLUMN, NET, SGD, findings_of, loop, script, told_of
 
+OURS_TOO = "import gradwright as gw\n"
 TOLD = {
     "cross_entropy of probabilities": ("GW620", "error", NET + loop(
         "loss = F.cross_entropy(F.softmax(model(x), dim=1), c)  # here")),
@@ -33,6 +34,33 @@ TOLD = {
         "    loss = -(policy.log_prob(c) * y).mean()")),
     "log_softmax twice": ("GW620", "info", NET + loop(
         "loss = F.cross_entropy(F.log_softmax(model(x), 1), c)  # here")),
+    "log_softmax twice, the rows in a batch": ("GW620", "info", NET + loop(
+        "z = F.log_softmax(model(x.reshape(4, 6, 6)), -1)\n    loss = F.cross_entropy(z.flatten(0, 1), c)  # here")),
+    "a log_softmax of another axis": ("GW620", "warning", NET + loop(
+        "loss = F.cross_entropy(F.log_softmax(model(x), 0), c)  # here")),
+    "our cross_entropy of probabilities": ("GW620", "error", OURS_TOO + NET + loop(
+        "loss = gw.losses.cross_entropy(model(x).softmax(-1), c)  # here")),
+    "our cross_entropy as a module, smoothed, weighted, among other losses": ("GW620", "error", OURS_TOO + NET + loop(
+        "p = model(x).softmax(-1)\n"
+        "    ce = gw.losses.CrossEntropyLoss(torch.ones(4), label_smoothing=0.1)(p, c)  # here\n"
+        "    loss = 0.5 * ce + sum(w.square().sum() for w in model.parameters())")),
+    "our cross_entropy of probabilities, unreduced": ("GW620", "error", OURS_TOO + NET + loop(
+        "z = model(x.reshape(4, 6, 6)).softmax(-1)\n"
+        "    rows = gw.losses.cross_entropy(z.flatten(0, 1), c, reduction='none')  # here\n"
+        "    loss = (rows * y.sigmoid()).mean()")),
+    "our cross_entropy of soft targets, and probabilities as logits": ("GW620", "error", OURS_TOO + NET + loop(
+        "loss = gw.losses.cross_entropy(F.softmax(model(x), 1), F.softmax(torch.randn(24, 4), 1))  # here")),
+    "our log_softmax twice": ("GW620", "info", OURS_TOO + NET + loop(
+        "z = model(x.reshape(4, 6, 6)).log_softmax(-1)\n"
+        "    loss = gw.losses.cross_entropy(z.flatten(0, 1), c)  # here")),
+    "our focal loss of probabilities, beside a cross_entropy of logits": ("GW620", "error", OURS_TOO + NET + loop(
+        "z = model(x)\n    loss = gw.losses.cross_entropy(z, c)\n"
+        "    loss = loss + gw.losses.FocalLoss()(z.softmax(1), c)  # here")),
+    "our binary cross entropy of a sigmoid": ("GW620", "error", OURS_TOO + COLUMN + loop(
+        "p = model(x).sigmoid()[:, 0]\n"
+        "    loss = gw.losses.binary_cross_entropy_with_logits(p, y.sigmoid())  # here")),
+    "our binary focal loss of a sigmoid": ("GW620", "error", OURS_TOO + COLUMN + loop(
+        "loss = gw.losses.binary_focal_loss(torch.sigmoid(model(x))[:, 0], y.sigmoid())  # here")),
     "a loss of torch.tensor": ("GW621", "error", COLUMN + loop(
         "loss = F.mse_loss(model(x)[:, 0], y)\n    loss = torch.tensor(loss.item(), requires_grad=True)  # here")),
     "a loss that was detached": ("GW621", "error", COLUMN + loop(
@@ -76,6 +104,24 @@ QUIET = {
     "a bonus for probable classes": NET + loop("loss = -(model(x).softmax(1)[range(24), c] * y).mean()"),
     "nll_loss of a log_softmax": NET + loop("loss = F.nll_loss(F.log_softmax(model(x), 1), c)"),
     "nll_loss of the log of a mixture": NET + loop("loss = F.nll_loss((model(x).softmax(1) * 0.9 + 0.025).log(), c)"),
+    "our cross_entropy of logits": OURS_TOO + NET + loop("loss = gw.losses.cross_entropy(model(x), c)"),
+    "our cross_entropy with soft targets that learn": OURS_TOO + NET + loop(
+        "loss = gw.losses.cross_entropy(model(x), model(x + 1).softmax(1))"),
+    "our binary cross entropy of logits, against labels that learn": OURS_TOO + COLUMN + loop(
+        "loss = gw.losses.binary_cross_entropy_with_logits(model(x), model(x + 1).sigmoid())"),
+    "our focal losses of logits": OURS_TOO + NET + loop(
+        "z = model(x)\n    loss = gw.losses.focal_loss(z, c) + gw.losses.binary_focal_loss(z, z.detach().sigmoid())"),
+    "our losses of probabilities": OURS_TOO + NET + loop(
+        "p = model(x).softmax(1)\n    own = p.gather(1, c[:, None])\n"
+        "    loss = gw.losses.huber_loss(p, F.one_hot(c, 4).float()) + gw.losses.log_cosh_loss(own, own * 0)\n"
+        "    loss = loss + gw.losses.smooth_l1_loss(model(x).sigmoid(), F.one_hot(c, 4).float())\n"
+        "    loss = loss + gw.losses.kl_div(p.log(), torch.full((24, 4), 0.25), reduction='batchmean')\n"
+        "    loss = loss + gw.losses.dice_loss(p.T[None], F.one_hot(c, 4).T[None].float(), mode='multilabel',\n"
+        "                                      from_logits=False)"),
+    "our similarities of probabilities": OURS_TOO + NET + loop(
+        "loss = gw.losses.info_nce_loss(model(x).softmax(1), model(x + 0.1).softmax(1))"),
+    "a formula of our own, of a sigmoid": OURS_TOO + COLUMN + "square = gw.elementwise('(input - target)**2', "
+        "reduction='mean')\n" + loop("loss = square(model(x)[:, 0].sigmoid(), y.sigmoid())"),
     "attention before a cross_entropy": """
         model = nn.ModuleList([nn.MultiheadAttention(6, 2, batch_first=True), nn.Linear(6, 4)])
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -130,6 +130,10 @@ TOLD = {
         optimizer = torch.optim.SGD([table], lr=0.01)
         w = torch.zeros(3, requires_grad=True)
         """ + loop("loss = F.mse_loss(table.detach() @ w, y)  # here\n    w.grad = None")),
+    "a parameter of one's own, behind a cut": ("GW624", "warning", """
+        places, model = nn.Parameter(torch.zeros(6)), nn.Linear(6, 1)
+        optimizer = torch.optim.SGD([places, *model.parameters()], lr=0.01)
+        """ + loop("h = (x + places).detach()  # here\n    loss = F.mse_loss(model(h)[:, 0], y)")),
     "a loss that is only printed": ("GW624", "warning", """
         model, other = nn.Linear(6, 1), nn.Linear(6, 1)
         optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.01)

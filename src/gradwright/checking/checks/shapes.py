@@ -1,8 +1,9 @@
-"""Check 7. Is the gradient right at other shapes and with other options, or only in the call that was given?
+"""Check 7. Is the gradient right at other shapes, values and options, or only in the call that was given?
 
 What is right at [4, 3] may be wrong at [4, 1] (a squeeze that drops an axis too many, deep-spin/entmax#35), where a
 matrix is not square or not symmetric (a transpose forgotten), for another reduction (nni#3160) or along another axis.
-So the sizes of the call are changed, together wherever they occur, and the options one at a time. A forward that
+So the sizes of the call are changed, together wherever they occur, and the options one at a time; parameters that are
+all ones or zeros, as before the first update, where a forgotten factor doesn't show, are moved. A forward that
 refuses is no fault, nor is a backward that refuses by a ``raise`` of its own; values are judged as by check 1, twice.
 """
 
@@ -24,8 +25,10 @@ from gradwright.checking.resize import has_idle_slices, is_interchangeable
 from gradwright.checking.trial import NotJudgeable, TimeUp
 from gradwright.checking.values import judge_values
 from gradwright.checking.variants import (
+    MOVED,
     Variant,
     free_sizes,
+    moved_from_the_start,
     option_variants,
     shape_variants,
     small_call,
@@ -60,6 +63,7 @@ def run(problem: Problem) -> Iterator[Answer]:
         return
     if base is not problem.args:
         yield from sweep.ask([Variant(base, "small")], 1)
+    yield from sweep.ask(moved_from_the_start(base, problem.wanted, problem.names, problem.seed), 1)
     yield from sweep.ask(shape_variants(base, small_sizes, problem.seed), shapes)
     yield from sweep.ask(unsymmetric(base, problem.seed), 1)
     yield from sweep.ask(option_variants(base, problem.names), options)
@@ -182,10 +186,11 @@ class _Sweep:
                 message=f"{self.problem.label} returns a wrong gradient of {verdict.name} where {where}: "
                 f"{verdict.cause}",
                 why=self._why(verdict),
-                do="derive the gradient for any sizes and options that the forward takes, or refuse the others there",
+                do="derive the gradient for all sizes, values and options that the forward takes, or refuse the others",
                 index=verdict.index,
                 shapes=_shapes(variant.args),
                 variant=variant.told or variant.key,
+                moved=variant.key == MOVED,
                 at=verdict.at,
                 returned=verdict.returned,
                 expected=verdict.expected,

@@ -19,6 +19,7 @@ from gradwright.checking.nonfinite.frames import Label, Place
 from gradwright.checking.nonfinite.looks import all_finite, any_nan, apart, first_entry, is_view_of_any, value_at, word
 from gradwright.checking.nonfinite.operations_watch import KEY, place_in
 from gradwright.checking.nonfinite.origins import Cause, NonfiniteBegin, Origin, first_of
+from gradwright.ground.hooks import OnTheGraph
 
 if TYPE_CHECKING:
     from gradwright.checking.nonfinite.watch import NonfiniteWatch
@@ -37,7 +38,7 @@ class Walk:
         self._nodes: list[Any] = []
         self._labels: list[Label | None] = []
         self._consumers: list[int] = []
-        self._handles: list[Any] = []
+        self._handles: list[OnTheGraph] = []
         self.gradients: dict[tuple[Any, int], Origin] = {}
         self.leaves: list[tuple[Any, Origin]] = []
         self._scaled = any(isinstance(root, Tensor) and root in watch.scaled for root in roots)
@@ -61,7 +62,7 @@ class Walk:
             self._nodes.append(node)
             self._labels.append(label)
             self._consumers.append(consumer)
-            self._handles.append(node.register_hook(functools.partial(self._after, number)))
+            self._handles.append(OnTheGraph(node.register_hook(functools.partial(self._after, number))))
             waiting.extend((one, number) for one, _ in following)
 
     def take_off(self) -> None:

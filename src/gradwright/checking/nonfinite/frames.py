@@ -79,6 +79,20 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return library
 
 
+def frames_of_ours(frame: FrameType | None) -> list[FrameType]:
+    """The frames of this library's from ``frame`` outwards to the user's, if it begins in one; torch's between."""
+    found: list[FrameType] = []
+    for _ in range(_MOST_FRAMES):
+        if frame is None or owner(frame.f_code.co_filename) in ("user", "library"):
+            break
+        if frame.f_code.co_filename.startswith(_OURS):
+            found.append(frame)
+        elif not found:
+            break
+        frame = frame.f_back
+    return found
+
+
 def place_of(label: Label) -> Place:
     """Where a label's instruction stands, to the column, with its text."""
     code, path = label.code, label.code.co_filename

@@ -134,3 +134,11 @@ def apart() -> Iterator[None]:
 def _dense(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
+def node_of(tensor: Tensor) -> Any:
+    """What made it, ``None`` for a leaf."""
+    try:
+        return tensor.grad_fn if tensor.requires_grad else None
+    except RuntimeError:  # a view made under no_grad, of what is changed in place since
+        return None

@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from gradwright.checking.nonfinite.forward_causes import forward_cause
-from gradwright.checking.nonfinite.frames import Label, Place, owner, place_of, user_frame
+from gradwright.checking.nonfinite.frames import Label, Place, frames_of_ours, owner, place_of, user_frame
 from gradwright.checking.nonfinite.inside import cause_inside
 from gradwright.checking.nonfinite.looks import (
     all_finite,
@@ -23,6 +23,7 @@ from gradwright.checking.nonfinite.looks import (
     apart,
     first_entry,
     is_view_of_any,
+    node_of,
     numbers_in,
     tensors_in,
     value_at,
@@ -96,7 +97,7 @@ def _look(
         return
     label: Label | None = None
     for one in made:
-        node = _node_of(one) if one.requires_grad else None
+        node = node_of(one) if one.requires_grad else None
         if node is not None:
             label = label or _label(function, frame)
             if label is not None:
@@ -125,13 +126,6 @@ def _look_before(watch: NonfiniteWatch, function: Any, tensor: Tensor, frame: Fr
         watch.fault(error)
 
 
-def _node_of(tensor: Tensor) -> Any:
-    try:
-        return tensor.grad_fn
-    except RuntimeError:  # a view made under no_grad, of what is changed in place since
-        return None
-
-
 def _label(function: Any, frame: FrameType) -> Label | None:
     users = user_frame(frame)
     return None if users is None else Label(operation_name(function), users.f_code, users.f_lasti)
@@ -155,23 +149,36 @@ def _not_finite(
     taken = [one for one in tensors_in([args, kwargs]) if one is not out and one.dtype not in (torch.bool,)]
     bad = [one for one in taken if not all_finite(one)]
     before = watch.ledger.origin(out) if is_in_place(function, kwargs) else None
-    origins = [watch.ledger.origin(one) or _given(watch, one, function, label, frame) for one in bad]
-    first = first_of([*origins, before])
+    origins = [
+        watch.ledger.origin(one) or watch.ledger.origin_behind(one) or _given(watch, one, function, label, frame)
+        for one in bad
+    ]
+    first = first_of([*origins, before]) or _taken_by_a_kernel(watch, frame)
     if first is None:
-        origin = _birth(watch, function, args, kwargs, out, label, None)
+        origin = _birth(watch, function, args, kwargs, out, label, None, frame)
     elif any_nan(out) and not any(any_nan(one) for one in bad) and (before is None or before.begin.value != "nan"):
         if first.begin.operation in LOGARITHMS and base_name(function) in OF_FEATURES:
             first.meant = False
         if first.meant:
-            origin = _birth(watch, function, args, kwargs, out, label, first)
+            origin = _birth(watch, function, args, kwargs, out, label, first, frame)
         else:
-            first.became_nan(f"{operation_name(function)} at {place_in(label)}")
+            ours = frames_of_ours(frame)
+            name = ours[-1].f_code.co_name if ours else operation_name(function)  # what the user has called
+            first.became_nan(f"{name} at {place_in(label)}")
             origin = first
     elif first.meant and len(bad) == 1 and base_name(function) in ENTRYWISE and _elsewhere(bad[0], out):
-        origin = _birth(watch, function, args, kwargs, out, label, None, but=bad[0])
+        origin = _birth(watch, function, args, kwargs, out, label, None, frame, but=bad[0])
     else:
         origin = first
     watch.ledger.mark(out, origin)
+
+
+def _taken_by_a_kernel(watch: NonfiniteWatch, frame: FrameType) -> Origin | None:
+    """Our kernels read memory, which no operation tells of: what the calls of ours around it hold and is not finite."""
+    if not watch.ledger:
+        return None
+    held = (one for ours in frames_of_ours(frame) for one in tensors_in(list(ours.f_locals.values())))
+    return first_of(watch.ledger.origin(one) for one in held if not all_finite(one))
 
 
 def _elsewhere(operand: Tensor, out: Tensor) -> bool:
@@ -186,6 +193,7 @@ def _birth(
     out: Tensor,
     label: Label | None,
     out_of: Origin | None,
+    frame: FrameType,
     but: Tensor | None = None,
 ) -> Origin:
     """``out_of``: the inf that a NaN was made of; ``but``: an operand whose own infs are not what began here."""
@@ -197,7 +205,7 @@ def _birth(
     shown: tuple[tuple[str, float], ...] = ()
     if name in UNINITIALISED:
         cause, meant = Cause("uninitialised", f"{name} leaves in place what the memory held before"), True
-    elif out_of is None and (written or name in MAKERS or not taken):
+    elif out_of is None and (written or name in MAKERS or not taken) and not frames_of_ours(frame):
         cause, meant = Cause("constant", "It was written here as a constant"), True
     else:
         cause, shown = forward_cause(name, args, kwargs, out, entry, place.text)

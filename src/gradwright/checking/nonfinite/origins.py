@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 
 from gradwright.checking.nonfinite.frames import Label, Place
+from gradwright.checking.nonfinite.looks import node_of
 
 # "inside backward": an operation that code of the user's (a Function's backward, a hook) runs there.
 Phase = Literal["forward", "backward", "inside backward", "optimizer step", "given"]
@@ -167,6 +169,15 @@ class Ledger:
 
     def origin(self, tensor: Tensor) -> Origin | None:
         return self.exactly(tensor) or self._storages.get(_storage(tensor))
+
+    def origin_behind(self, tensor: Tensor) -> Origin | None:
+        """Of what the Function that made ``tensor`` was given: its ``apply`` is called out of sight of every mode."""
+        node = node_of(tensor)
+        if not isinstance(node, BackwardCFunction):
+            return None
+        behind = [given for given, _ in node.next_functions if given is not None]
+        held = ((node_of(one), origin) for one, origin in self.alive())
+        return first_of(origin for made_by, origin in held if any(made_by is given for given in behind))
 
     def settle(self) -> None:
         """Forget storages that no tensor known here lies in: a graph that had saved them is gone, as a rule."""

@@ -21,6 +21,7 @@ from gradwright.checking.nonfinite.operations_watch import OperationMode
 from gradwright.checking.nonfinite.origins import Ledger, NonfiniteBegin, Origin, TensorSet, first_of
 from gradwright.checking.nonfinite.steps_watch import look_at_step
 from gradwright.checking.nonfinite.told import told
+from gradwright.ground.hooks import beside_the_graph
 
 # Both ``backward`` and ``grad`` look the engine up here, whoever bound them earlier.
 _AUTOGRAD: Any = torch.autograd
@@ -62,7 +63,7 @@ class NonfiniteWatch:
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._engine = _AUTOGRAD._engine_run_backward
         _AUTOGRAD._engine_run_backward = self._run_backward
-        self._handle = register_optimizer_step_post_hook(self._after_step)
+        self._handle = beside_the_graph(register_optimizer_step_post_hook(self._after_step))
         self._mode = OperationMode(self)
         self._mode.__enter__()  # type: ignore[no-untyped-call]  # as torch wrote it
         self.on = True
@@ -128,7 +129,8 @@ class NonfiniteWatch:
                 bad = [root for root in roots if isinstance(root, Tensor) and not all_finite(root)]
             for root in bad:
                 with apart():
-                    self._reached(self.ledger.origin(root), "it is in the loss that backward is called on")
+                    origin = self.ledger.origin(root) or self.ledger.origin_behind(root)
+                    self._reached(origin, "it is in the loss that backward is called on")
             if not self.on:
                 return None
             walk = Walk(self, roots, bool(args[2]) if len(args) > 2 else False)

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from gradwright.checking.context import bound_arguments, is_function, run_forward
 from gradwright.checking.trial import TimeUp, Trial, flat, quiet
+from gradwright.ground.hooks import OnTheGraph
 
 MOST = 24
 
@@ -71,7 +72,7 @@ def gradients_without_a_way(trial: Trial, index: int) -> Iterator[tuple[str, tor
     several = [use for uses in mode.uses.values() if len(uses) > 1 for use in uses]
     for name, node in several[:MOST]:
         trial.tick()
-        handle = node.register_prehook(_nothing)
+        handle = OnTheGraph(node.register_prehook(_nothing))
         try:
             with quiet(trial.precision, trial.seed):
                 (found,) = torch.autograd.grad(

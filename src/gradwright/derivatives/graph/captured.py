@@ -11,14 +11,8 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from gradwright.derivatives.graph.recording import recording
 from gradwright.errors import UsageError
+from gradwright.ground.hooks import beside_the_graph
 from gradwright.ground.tensors import tensors_in
-
-_handles = 0
-
-
-def own_handles() -> int:
-    """How many hooks ``capture`` registered so far: they watch modules, and can't touch a cotangent."""
-    return _handles
 
 
 class Captured:
@@ -78,10 +72,8 @@ def capture(module: nn.Module) -> Iterator[Captured]:
     >>> torch.autograd.grad(y.sum(), z.edge)[0].shape
     torch.Size([5, 4])
     """
-    global _handles
     captured = Captured(module)
-    handle = module.register_forward_hook(captured._keep)
-    _handles += 1
+    handle = beside_the_graph(module.register_forward_hook(captured._keep))
     try:
         yield captured
     finally:

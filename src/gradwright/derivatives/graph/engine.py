@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, _engine_run_backward
 from torch.overrides import TorchFunctionMode
-from torch.utils.hooks import RemovableHandle
 
-from gradwright.derivatives.graph.captured import own_handles
 from gradwright.derivatives.graph.target import Target
 from gradwright.errors import DerivativeError
+from gradwright.ground.hooks import hooks_of_others
 
 
 def pull(output: Tensor, target: Target, cotangent: Tensor, *, create_graph: bool = False) -> Tensor:
@@ -96,8 +95,9 @@ class Heard:
 
 
 def hooks_ever() -> int:
-    """How many hooks of any kind (of modules, too) this process registered so far, our own captures aside."""
-    return int(RemovableHandle.next_id) - own_handles()
+    """How many hooks of any kind (of modules, too) this process registered so far, but for those of ours that can't
+    touch a cotangent: see NOTE [hooks of our own]."""
+    return hooks_of_others()
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The sum trick for several directions at a time: ``torch.func.vmap`` over ``torch.autograd.grad``.
 
 It works on a graph that exists already, and differentiates again at the cost of the graph it makes (unlike
-``is_grads_batched=True``, whose older vmap took 2440 ms then where this took 364, at D=32, K=64: docs/benchmarks.md).
+``is_grads_batched=True``, whose older vmap took 2440 ms then where this took 364, at D=32, K=64:
+docs/measured/benchmarks.md).
 """
 
 from __future__ import annotations

@@ -21,11 +21,18 @@ from gradwright.doctor.observe.specimens import SpecimenStore
 from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.facts import DeclaredSurrogate, Fact, FunctionCalls
-from gradwright.doctor.session.model import Subject
+from gradwright.doctor.session.model import NotExamined, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import definition, is_user_file, location_in, text_of_file, user_frame
 from gradwright.doctor.source.returns import returned_values
+from gradwright.functions.custom_gradient.call import handed_out
 from gradwright.functions.surrogate import surrogate_reason
+
+
+def _same_forward(one: type[Function], other: type[Function]) -> bool:
+    """Whether both come from the same lines, as classes do that a function makes anew at each call."""
+    codes = [getattr(inspect.unwrap(cls.forward), "__code__", None) for cls in (one, other)]
+    return codes[0] is codes[1]
 
 
 def _places_of_returns(function: type[Function], at: Location) -> tuple[Location, ...]:
@@ -35,7 +42,8 @@ def _places_of_returns(function: type[Function], at: Location) -> tuple[Location
     return tuple(Location(at.path, span.line, span.column, span.end_line, span.end_column) for span in spans)
 
 
-_NOT_THE_USERS = ("torch.", "gradwright.checking.", "gradwright.functions.")
+_OURS = tuple(f"gradwright.{room}." for room in ("checking", "functions", "kernels", "losses"))
+_NOT_THE_USERS = ("torch.", *_OURS)
 
 
 class FunctionWatch:
@@ -96,7 +104,7 @@ class FunctionWatch:
             use.forward_seconds += ended - started
             self._clock.saw(started, ended)
             self._timeline.add(use.subject.id, "forward", started, ended)
-        self._await_cotangents(use, kept, result)
+        self._await_cotangents(use, kept, args, result)
         return result
 
     def _look_at_inputs(self, cls: Any, args: tuple[Any, ...], by_keyword: bool) -> tuple[FunctionUse, Kept | None]:
@@ -112,13 +120,15 @@ class FunctionWatch:
             use.tracked_calls += 1
             if use.gradients_before is None:
                 use.gradients_before = self._clock.gradients
-        if by_keyword:
+        if by_keyword or use.twin:  # a twin's arguments are none for the class that is tried
             return use, None
         names = functools.partial(input_names, cls, len(args))
         return use, self._store.offer(use.subject.id, use.forward_calls, args, names, wanted)
 
-    def _join_cotangents(self, use: FunctionUse, kept: Kept | None, result: Any) -> None:
+    def _join_cotangents(self, use: FunctionUse, kept: Kept | None, args: tuple[Any, ...], result: Any) -> None:
         outputs = result if isinstance(result, tuple) else (result,)
+        if kept is not None:
+            kept.handed_out = handed_out(args, result)
         node: Any = next((out.grad_fn for out in outputs if isinstance(out, Tensor) and out.grad_fn is not None), None)
         if isinstance(node, BackwardCFunction):
             use.last_node = weakref.ref(node)
@@ -169,13 +179,29 @@ class FunctionWatch:
         frame = user_frame(6)
         if frame is not None:
             use.call_site = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+        others = [other for other in self.uses.values() if other.subject.id == subject.id]
+        use.twin = bool(others) and not any(_same_forward(cls, other.function) for other in others if not other.twin)
         self.uses[cls] = use
         self._on_new(subject)
         return use
 
+    def tried(self) -> list[FunctionUse]:
+        """What there are specimens of; no twins."""
+        return [use for use in self.uses.values() if not use.twin]
+
+    def calls_of_twins(self) -> list[NotExamined]:
+        calls: dict[str, int] = {}
+        for use in self.uses.values():
+            if use.twin:
+                calls[use.subject.name] = calls.get(use.subject.name, 0) + use.forward_calls
+        why = "by another class of this name and place, which computes its forward in another way"
+        return [NotExamined(f"{count} call{'s' if count > 1 else ''} of {name}", why) for name, count in calls.items()]
+
     def facts(self) -> list[Fact]:
         known: list[Fact] = []
         for use in list(self.uses.values()):
+            if use.twin:
+                continue
             subject = use.subject.id
             reason = surrogate_reason(use.function)
             if reason is not None:

@@ -33,6 +33,7 @@ from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
+from gradwright.ground.hooks import beside_the_graph
 
 # Parameters of an optimizer whose gradients are remembered, and how many are looked at to find them.
 _SAMPLE, _LOOKED_AT = 4, 16
@@ -111,8 +112,8 @@ class OptimizerWatch:
 
     def install(self) -> None:
         self._handles = [
-            register_optimizer_step_pre_hook(guarded(self._before_step, self._on_fault)),
-            register_optimizer_step_post_hook(guarded(self._after_step, self._on_fault)),
+            beside_the_graph(register_optimizer_step_pre_hook(guarded(self._before_step, self._on_fault))),
+            beside_the_graph(register_optimizer_step_post_hook(guarded(self._after_step, self._on_fault))),
         ]
 
     def remove(self) -> None:

@@ -95,7 +95,7 @@ class Watch:
         self.functions.remove()
         self.clock.over = True
         self.flush()
-        self._journal.add(*self.store.descriptions(), *self.store.not_examined())
+        self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self.functions.calls_of_twins())
         if self._whole_script:
             self._journal.add(*self._never_met())
 

@@ -120,7 +120,8 @@ def undefined_gradients_of_function(use: FunctionUse, kept: Kept, limits: Limits
                 return []
             hooked = _Hooked()
             with hooked:
-                found = run_backward(use.function, context, [torch.ones_like(out) for out in flat])
+                given_back = [None if out is None else torch.ones_like(out) for out in kept.with_cotangent(flat)]
+                found = run_backward(use.function, context, given_back)
         names = input_names(use.function, len(found))
         spoilt = [name for name, gradient in zip(names, found, strict=True) if _has_nan(gradient)]
         return _facts(use.subject.id, hooked, spoilt, describe(kept.args))

@@ -135,7 +135,7 @@ def _bodies(function: Any, kept: Kept, codes: dict[Phase, CodeType]) -> dict[Pha
             signed(out.shape, generator).to(out.device, out.dtype)
             if isinstance(out, Tensor) and out.is_floating_point()
             else (torch.zeros_like(out) if isinstance(out, Tensor) else None)
-            for out in outputs
+            for out in kept.with_cotangent(outputs)
         )
         found["backward"] = watch_body(codes["backward"], go_backward)
     return found

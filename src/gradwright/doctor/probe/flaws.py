@@ -12,7 +12,7 @@ import torch
 from gradwright.checking.check import examine
 from gradwright.checking.context import input_names
 from gradwright.checking.problem import Problem
-from gradwright.checking.report import Gathered
+from gradwright.checking.report import Finding, Gathered
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.verdicts import BESIDE_VALUE, with_more
@@ -57,6 +57,9 @@ def flaw_facts(
         return
     yield from (with_more(one, tried.value) for one in verdicts)
     for number, finding in enumerate(tried.value.findings):
+        if finding.evidence.get("moved"):  # where the next update takes it: no other call, but this one a step later
+            yield from _wrong_a_step_later(finding, verdicts)
+            continue
         yield Flaw(
             id=f"flaw {number} {kept.about.id}",
             subject=use.subject.id,
@@ -73,3 +76,20 @@ def flaw_facts(
     for line in tried.value.not_checked:
         if "time limit" in line.why:
             yield NotExamined(f"{line.what} of {use.subject.name}", line.why)
+
+
+def _wrong_a_step_later(finding: Finding, verdicts: Sequence[GradientVerdict]) -> Iterator[GradientVerdict]:
+    """The verdict on this input once more, at parameters that are no longer all ones or zeros."""
+    for one in verdicts:
+        if one.input_name == finding.input:
+            yield replace(
+                one,
+                id=f"{one.id} moved",
+                verdict="wrong",
+                cause=finding.cause,
+                reason=f"where {finding.evidence['variant']}",
+                tried_on=f"{one.tried_on}; {finding.evidence['variant']}",
+                error=finding.evidence["worst_error"],
+                cotangents=(),
+                **{name: finding.evidence[name] for name in ("factor", "at", "returned", "expected", "oracles")},
+            )

@@ -40,8 +40,10 @@ def costs_of_function(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callab
 def _trace_both(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float]
                 ) -> list[Fact | NotExamined]:  # fmt: skip
     args = chosen.traced
-    found, needed = traces(use.function, args, kept.wanted)
-    smaller = None if chosen.smaller is None else traces(use.function, chosen.smaller, kept.wanted)[0]
+    found, needed = traces(use.function, args, kept.wanted, kept.used_outputs)
+    smaller = None
+    if chosen.smaller is not None:
+        smaller = traces(use.function, chosen.smaller, kept.wanted, kept.used_outputs)[0]
     measured = []
     for number, phase in enumerate(found):
         calls = use.backward_calls if number else use.forward_calls
@@ -90,7 +92,7 @@ def _times(
             grown_lines((few, small), (elements(args), phase), elements(kept.args))
             for small, phase in zip(smaller, found, strict=True)
         ]
-    taken, of_operations = time_phases(use.function, args, kept.wanted, found)
+    taken, of_operations = time_phases(use.function, args, kept.wanted, found, kept.used_outputs)
     seconds = [
         mine.all if args is kept.args and mine.complete else known.seconds
         for mine, known in zip(taken, measured, strict=True)

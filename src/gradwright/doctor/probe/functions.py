@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import torch
-
 from gradwright import checking
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
@@ -69,7 +67,7 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
     if use.subject.origin != "library":
         args = first.values
         verdicts = judged.on(tracked[0])
-        yield from flaw_facts(use, tracked[0], args, describe(args), _used_outputs(tracked[0]), verdicts, limits)
+        yield from flaw_facts(use, tracked[0], args, describe(args), tracked[0].used_outputs, verdicts, limits)
     yield from costs_of_function(use, tracked[0], first, share, limits)
     if use.subject.origin != "library":
         yield from expressions_of_function(use, tracked[0], share, limits)
@@ -115,8 +113,10 @@ def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> It
 
 def _cotangent_name(use: FunctionUse, mutation: checking.Mutation) -> str:
     """As the backward's signature calls it."""
+    backward = use.function.backward
+    without_ctx = 0 if inspect.unwrap(backward) is not backward else 1  # a custom_gradient's takes none
     try:
-        parameters = list(inspect.signature(use.function.backward).parameters.values())[1:]
+        parameters = list(inspect.signature(backward).parameters.values())[without_ctx:]
     except (TypeError, ValueError):
         return mutation.name
     plain = [item.name for item in parameters if item.kind is not inspect.Parameter.VAR_POSITIONAL]
@@ -151,17 +151,9 @@ def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Lim
             args,
             kept.wanted,
             deadline=until,
-            outputs=_used_outputs(kept),
+            outputs=kept.used_outputs,
             received=kept.cotangents,
             nested=use.nested,
         )
 
     return work
-
-
-def _used_outputs(kept: Kept) -> tuple[bool, ...] | None:
-    """Which outputs really received a cotangent in the run; ``None`` if no backward was seen, or only zeros."""
-    if kept.cotangents is None:
-        return None
-    used = tuple(item is not None and bool(torch.any(item != 0)) for item in kept.cotangents)
-    return used if any(used) else None

@@ -22,10 +22,19 @@ _SECONDS_OF_OPERATIONS = 0.3
 
 
 class OneCall:
-    """A forward and its backward on copies of the arguments, to be run in this order. Both raise what they raise."""
+    """A forward and its backward on copies of the arguments, to be run in this order. Both raise what they raise.
 
-    def __init__(self, function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]) -> None:
-        self._function, self._wanted = function, wanted
+    ``used``: which outputs get a cotangent; ``None``: all.
+    """
+
+    def __init__(
+        self,
+        function: type[Any],
+        args: tuple[Any, ...],
+        wanted: tuple[bool, ...],
+        used: tuple[bool, ...] | None = None,
+    ) -> None:
+        self._function, self._wanted, self._used = function, wanted, used
         self.given = fresh(args)
         self.outputs: tuple[Any, ...] = ()
         self.cotangents: tuple[Any, ...] = ()
@@ -43,11 +52,12 @@ class OneCall:
     def draw_cotangents(self) -> None:
         """Signed numbers, the same each time."""
         generator = torch.Generator().manual_seed(0)
+        used = self._used if self._used is not None and len(self._used) == len(self.outputs) else None
         self.cotangents = tuple(
             signed(out.shape, generator).to(out.device, out.dtype)
-            if isinstance(out, Tensor) and out.is_floating_point()
-            else (torch.zeros_like(out) if isinstance(out, Tensor) else None)
-            for out in self.outputs
+            if isinstance(out, Tensor) and out.is_floating_point() and is_used
+            else (torch.zeros_like(out) if isinstance(out, Tensor) and is_used else None)
+            for out, is_used in zip(self.outputs, used or [True] * len(self.outputs), strict=True)
         )
 
     def backward(self) -> None:
@@ -55,10 +65,10 @@ class OneCall:
 
 
 def traces(
-    function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...]
+    function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...], used: tuple[bool, ...] | None = None
 ) -> tuple[tuple[Trace, Trace], tuple[int, int]]:
     """What both phases dispatch, and the bytes that each has to move at least."""
-    call = OneCall(function, args, wanted)
+    call = OneCall(function, args, wanted, used)
     forward = trace(call.forward, seconds=2.0)
     if not forward.complete:
         return (forward, Trace(complete=False)), (0, 0)
@@ -69,7 +79,11 @@ def traces(
 
 
 def time_phases(
-    function: type[Any], args: tuple[Any, ...], wanted: tuple[bool, ...], found: Sequence[Trace]
+    function: type[Any],
+    args: tuple[Any, ...],
+    wanted: tuple[bool, ...],
+    found: Sequence[Trace],
+    used: tuple[bool, ...] | None = None,
 ) -> tuple[list[Taken], list[dict[Instruction, float]]]:
     """Seconds of both phases by line, medians of a few calls (none of a backward whose forward takes too long), and
     those of operations, for phases in which expressions share a line. ``found``: as both were traced.
@@ -87,7 +101,7 @@ def time_phases(
         call.cotangents = fresh(drawn[0])
 
     def once(own: float) -> list[Taken]:
-        call = OneCall(function, args, wanted)
+        call = OneCall(function, args, wanted, used)
         forward = time_call(call.forward, _SECONDS, files=files, own=own)
         if not forward.complete:
             return [forward, Taken(complete=False)]
@@ -98,7 +112,7 @@ def time_phases(
     shared = [several_on_a_line(phase) for phase in found]
     of_operations: list[dict[Instruction, float]] = [{}, {}]
     if any(shared):
-        call = OneCall(function, args, wanted)
+        call = OneCall(function, args, wanted, used)
         with reproducible(0):
             of_operations[0] = time_operations(call.forward, _SECONDS_OF_OPERATIONS)
             if shared[1] and call.context is not None:

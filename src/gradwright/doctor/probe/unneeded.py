@@ -71,7 +71,7 @@ def _measured(
             generator = torch.Generator().manual_seed(0)
             cotangents = [
                 signed(one.shape, generator).to(one.device, one.dtype) if isinstance(one, Tensor) else None
-                for one in results
+                for one in kept.with_cotangent(results)
             ]
             with _Slice() as operations:
                 returned = run_backward(use.function, context, cotangents)

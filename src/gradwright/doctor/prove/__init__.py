@@ -82,7 +82,7 @@ def prove(
         tree = parsed(proposal.new_text)
         definition = class_node(tree, proposal.class_name, proposal.lines)
         room = room_of(proposal, namespace)
-        rightness = Rightness(original, given, deadline)
+        rightness = Rightness(original, given, deadline, by_a_number=proposal.rewrite == "rescale_gradient")
         names = names_of(original)
 
         kernels, formulas = kernels_of(tree, proposal), formulas_in(room, proposal)

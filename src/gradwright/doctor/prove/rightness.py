@@ -91,11 +91,15 @@ def wrong_value(
 
 @dataclass
 class Rightness:
-    """``original`` is the Function whose gradients are wrong; each specimen says which gradients were wanted."""
+    """``original`` is the Function whose gradients are wrong; each specimen says which gradients were wanted.
+
+    ``by_a_number``: it is to be mended by a number, which may be a length of the specimens and no number at all.
+    """
 
     original: Any
     specimens: list[Specimen]
     deadline: float
+    by_a_number: bool = False
     excused: frozenset[int] = frozenset()
 
     def reason_against(self, candidate: Any) -> str:
@@ -103,6 +107,8 @@ class Rightness:
         judged = [*self.specimens, *((with_values(args, normal_numbers), wanted) for args, wanted in self.small)]
         self.excused = self.untouched(candidate)
         if wrong := self.judge(candidate, judged):
+            return wrong
+        if self.by_a_number and (wrong := self._wrong_elsewhere(candidate)):
             return wrong
         if not self._wrong_before(judged) - self.excused:
             return "it mends nothing: every gradient that was wrong is as it was"
@@ -132,6 +138,14 @@ class Rightness:
                     old, new = before.gradients.get(name), after.gradients.get(name)
                     (same if mark(old) == mark(new) else changed).add(index)
         return frozenset(same - changed)
+
+    def _wrong_elsewhere(self, candidate: Any) -> str:
+        """The first gradient that is wrong once no axis has the length that it had in the run; "" if there is none."""
+        for args, wanted in self.shorter:
+            for verdict in judge_values(candidate, args, wanted, deadline=self.deadline):
+                if verdict.verdict == "wrong" and verdict.index not in self.excused:
+                    return f"{describe(args)}: the gradient of input {verdict.index} is wrong there"
+        return ""
 
     def _wrong_before(self, specimens: Sequence[Specimen]) -> frozenset[int]:
         """Inputs whose gradient the original has wrong."""
@@ -166,4 +180,17 @@ class Rightness:
             names = names_of(self.original)(small)
             outcome = run(subject_of(self.original), Trial(small, chosen(names, every)), names)
             result.append((small, wanted if outcome.raised else every))
+        return result
+
+    @functools.cached_property
+    def shorter(self) -> list[Specimen]:
+        """The specimens cut so that every axis lost something, where the original's forward bears that."""
+        result = []
+        for args, wanted in self.specimens:
+            kept = lengths(args, same_length, longest_axis(args))
+            fewer = {key: length - 1 if length == key[0] else length for key, length in kept.items()}
+            cut_more = with_values(cut(args, same_length, fewer), normal_numbers)
+            names = names_of(self.original)(cut_more)
+            if not run(subject_of(self.original), Trial(cut_more, frozenset()), names).raised:
+                result.append((cut_more, wanted))
         return result

@@ -14,7 +14,18 @@ from gradwright.doctor.prove.copies import own_copies
 from gradwright.doctor.prove.trees import is_real_tensor, rebuilt, tensors
 from gradwright.ground.tensors import storage_of
 
-__all__ = ["Args", "cut", "describe", "is_real_tensor", "lengths", "longest_axis", "random", "same_length", "tensors"]
+__all__ = [
+    "Args",
+    "cut",
+    "describe",
+    "is_real_tensor",
+    "lengths",
+    "longest_axis",
+    "random",
+    "same_length",
+    "tells_axes_apart",
+    "tensors",
+]
 
 Args = tuple[Any, ...]
 Key = tuple[int, int]
@@ -58,6 +69,12 @@ def lengths(args: Sequence[Any], keys: Keys, longest: int) -> dict[Key, int]:
             length -= 1
         chosen[key] = length
     return chosen
+
+
+def tells_axes_apart(args: Sequence[Any]) -> tuple[int, int]:
+    """The larger, the less a trace at ``args`` can mistake: an axis of length 1 for none, or one axis for another."""
+    sizes = [size for tensor in tensors(args) for size in tensor.shape]
+    return (-sum(size <= 1 for size in sizes), len(set(sizes)))
 
 
 def related(args: Sequence[Any], longest: int) -> Iterator[dict[Key, int]]:

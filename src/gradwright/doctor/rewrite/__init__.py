@@ -6,7 +6,6 @@ The only room that knows libcst. No template looks at the names of the user's va
 from __future__ import annotations
 
 import ast
-import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from torch.autograd import Function
 
 __all__ = [
+    "BY_RUNNING",
     "Proposal",
     "keeps_a_loop",
     "prepare_to_run",
@@ -141,22 +141,29 @@ def keeps_a_loop(proposal: Proposal) -> bool:
 
 def prepare_to_run() -> None:
     """Import what tracing needs (seconds, once): a forked child may write no file, and torch's tracer does so then."""
-    for module in ("torch._dynamo", "gradwright.functions.derive.trace"):
-        importlib.import_module(module)
+    import torch
+    import torch._dynamo
+
+    from gradwright.functions.derive.standins import stand_ins
+
+    stand_ins([torch.zeros(2)], [False], "all")  # hundreds of modules come with the first symbol
 
 
 def propose_by_running(
     rewrite: str, finding: Finding, text: str, function: type[Function], args: Sequence[Any]
-) -> tuple[Proposal, ...]:
-    """Candidates that need a run of the user's forward at ``args``: for when those of :func:`propose` have failed.
+) -> tuple[tuple[Proposal, ...], str]:
+    """Candidates that need a run of the user's forward at ``args``, and why there is none, in one sentence.
 
-    Call it where that does no harm (a forked child), with small inputs. Cost: a trace and a quick check, a second.
+    For when those of :func:`propose` have failed. Call it where that does no harm (a forked child), with small inputs.
+    Cost: a trace and a quick check, a second.
     """
     if rewrite not in BY_RUNNING:
-        return ()
+        return (), ""
     from gradwright.doctor.rewrite.derive_backward import derive_backward  # it imports what traces
 
     try:
-        return derive_backward(finding, SourceText(finding.location.path, text), function, args)
-    except (DeclinedError, cst.ParserSyntaxError):
-        return ()
+        return derive_backward(finding, SourceText(finding.location.path, text), function, args), ""
+    except DeclinedError as error:
+        return (), next(iter(str(error).splitlines()), "")
+    except cst.ParserSyntaxError as error:
+        return (), f"its file is not read: {error.message}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +24,11 @@ from gradwright.doctor.treatment.loops import LoopTreatment
 from gradwright.doctor.treatment.numpy_detours import leave_numpy
 from gradwright.doctor.treatment.patients import Called, Patients, Specimens
 from gradwright.doctor.treatment.plain import plain_function
-from gradwright.doctor.treatment.trials import Trials, Tried
+from gradwright.doctor.treatment.trials import Trials, Tried, declined
 
 if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
+    from gradwright.doctor.prove import Proved
     from gradwright.doctor.session.proposal import Proposal
 
 WORTH_TELLING = 1.5
@@ -119,10 +119,16 @@ class _Treatment:
 
         specimens = [(args, wanted) for args, wanted in self.patients.specimens(use.subject.id) if any(wanted)]
         namespace = getattr(use.function.forward, "__globals__", {})
-        return self.trials.first_that_holds(
-            itertools.chain(case.by_text(), self.by_running(case, use, specimens)),
-            lambda one, deadline: prove(one, use.function, namespace, specimens, expect=case.expect, deadline=deadline),
-        )
+
+        def proof(one: Proposal, deadline: float) -> Proved | str:
+            return prove(one, use.function, namespace, specimens, expect=case.expect, deadline=deadline)
+
+        by_text = self.trials.first_that_holds(case.by_text(), proof)
+        if by_text.fix is not None:
+            return by_text
+        proposals, why = self.by_running(case, use, specimens)
+        derived = declined(why, "derive_backward") if why else self.trials.first_that_holds(proposals, proof)
+        return replace(derived, candidates=by_text.candidates + derived.candidates)
 
     def in_callable(self, case: Case, called: Called) -> Tried:
         from gradwright.doctor.prove import prove_function
@@ -141,27 +147,27 @@ class _Treatment:
             ),
         )
 
-    def by_running(self, case: Case, use: FunctionUse, specimens: Specimens) -> Iterator[Proposal]:
-        """What a run of the forward proposes, on the first specimen, cut. Nothing is done before it is asked for."""
+    def by_running(self, case: Case, use: FunctionUse, specimens: Specimens) -> tuple[Sequence[Proposal], str]:
+        """What a run of the forward proposes, on one specimen, cut; and why it is nothing, where there is a reason."""
         from gradwright.doctor.probe.attempts import Limits, attempt
-        from gradwright.doctor.prove.specimens import cut, lengths, longest_axis, same_length
-        from gradwright.doctor.rewrite import prepare_to_run, propose_by_running
+        from gradwright.doctor.prove.specimens import cut, lengths, longest_axis, same_length, tells_axes_apart
+        from gradwright.doctor.rewrite import BY_RUNNING, prepare_to_run, propose_by_running
 
         left = self.trials.seconds_left
-        if case.finding.category != "gradient" or not specimens or left < 1.0:
-            return
+        if case.rewrite not in BY_RUNNING or not specimens or left < 1.0:
+            return (), ""
         prepare_to_run()
-        args = specimens[0][0]
+        args = max((args for args, _ in specimens), key=tells_axes_apart)
         small = cut(args, same_length, lengths(args, same_length, longest_axis(args)))
         found = attempt(
             lambda: propose_by_running(case.rewrite, case.finding, case.source.text, use.function, small),
             Limits(min(left, 20.0)),
         )
         if found.how == "returned":
-            yield from found.value or ()
-        else:
-            what = f"a derived backward for {use.subject.name}"
-            self.journal.add(NotExamined(what, f"its trial ended early: {found.why}"))
+            return found.value or ((), "")
+        what = f"a derived backward for {use.subject.name}"
+        self.journal.add(NotExamined(what, f"its trial ended early: {found.why}"))
+        return (), ""
 
     def gradient_loop(self, finding: Finding) -> Tried:
         """What was tried on the live graph while the script ran."""

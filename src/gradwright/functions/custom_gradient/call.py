@@ -145,6 +145,18 @@ def split(result: Any, inputs: Inputs) -> tuple[Any, Mapping[str, Any]]:
     return result, {}
 
 
+def handed_out(args: Sequence[Any], result: Any) -> tuple[bool, ...] | None:
+    """Of what a call's Function put out, which the caller is handed: the output's tensors; not residuals, not the Call.
+
+    ``args``: what the Function was applied to, whose first one the Call may be. ``None`` of another Function's result,
+    and of one tensor alone.
+    """
+    if type(result) is not tuple:
+        return None
+    call = next((item for item in (*result[-1:], *args[:1]) if type(item) is Call), None)
+    return None if call is None else tuple(place < call.output.count for place in range(len(result)))
+
+
 def missing_residual(inputs: Inputs, name: str, handed: Mapping[str, Any]) -> Exception:
     known = (*inputs.names, OUTPUT, *handed)
     return complaint(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
-from torch.utils.hooks import RemovableHandle
 
 from gradwright.functions.tap.busy import alone
 from gradwright.functions.tap.traced import trace
+from gradwright.ground.hooks import OnTheGraph
 
 if TYPE_CHECKING:
     from gradwright.functions.tap.session import Taps
@@ -43,7 +43,7 @@ class LeafHook(NodeHook):
     def __init__(self, taps: Taps, name: str, leaf: Tensor) -> None:
         super().__init__(taps, name, 0)
         self._armed = self._fired = False
-        self._handle: RemovableHandle = leaf.register_hook(self)  # type: ignore[no-untyped-call]
+        self._handle = OnTheGraph(leaf.register_hook(self))  # type: ignore[no-untyped-call]
 
     def passed(self, call: int, measured: bool) -> None:
         """The leaf passed the tap; where that was not measured, the gradient that belongs to it is not, either."""

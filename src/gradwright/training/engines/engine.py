@@ -73,7 +73,7 @@ def norm_of(parameters: Sequence[Tensor]) -> Tensor:
     by_mesh: dict[Any, list[Tensor]] = {}
     for parameter in parameters:
         if parameter.grad is not None:
-            gradient = entries_of(parameter.grad)
+            gradient = entries_of(parameter.grad) if parameter.grad.is_sparse else parameter.grad
             by_mesh.setdefault(getattr(gradient, "device_mesh", None), []).append(gradient)
     norms = [whole(torch.nn.utils.get_total_norm(gradients)) for gradients in by_mesh.values()]
     if not norms:
@@ -90,7 +90,10 @@ def entries_of(gradient: Tensor) -> Tensor:
 
 @torch.no_grad()
 def clip(parameters: Sequence[Tensor], max_norm: float, norm: Tensor) -> None:
-    """As ``clip_grad_norm_`` does it, by a norm that is known."""
+    """As ``clip_grad_norm_`` does it, by a norm that is known: where it is small enough, it multiplies by 1. On an
+    accelerator nobody looks, which would wait for all that is queued."""
+    if norm.device.type == "cpu" and norm + 1e-6 <= max_norm:
+        return
     sparse = [one.grad for one in parameters if one.grad is not None and one.grad.is_sparse]
     dense = [one for one in parameters if one.grad is not None and not one.grad.is_sparse]
     torch.nn.utils.clip_grads_with_norm_(dense, max_norm, norm)

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.head_faults import Fault, key_of
+from gradwright.doctor.observe.training.library_losses import doubled_in_ours
 from gradwright.doctor.observe.training.near_root import Found, broadcasts, constants, doubled, fresh_leaf
 from gradwright.doctor.observe.training.op_places import OperationPlaces
 from gradwright.doctor.observe.training.owners import parameters_of
@@ -105,7 +106,7 @@ class HeadLooker(Looker):
         site.behind_last = leaf is not None and leaf is not before
         site.behind_calls += site.behind_last
         seen: set[str] = set()
-        found_here: list[Found] = [*doubled(root), *broadcasts(root), *constants(root)]
+        found_here: list[Found] = [*doubled(root), *doubled_in_ours(root), *broadcasts(root), *constants(root)]
         for found in found_here:
             key = key_of(found)
             fault = site.faults.setdefault(key, Fault(found))

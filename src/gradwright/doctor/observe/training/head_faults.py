@@ -30,7 +30,7 @@ class Fault:
     def place(self, found: Found, places: OperationPlaces) -> None:
         """``found`` in a step whose operations were written down (NOTE [one step looked at])."""
         operation = places.of(found.node)
-        if operation is None:
+        if operation is None or (isinstance(found, Doubled) and found.only_by not in ("", operation.name)):
             return
         if isinstance(found, Constant):
             if operation.gradient is None:
@@ -64,7 +64,7 @@ class Fault:
         """``None`` while it may be none. ``looked``: at how many graphs of this site."""
         found, name = self.found, f"{key_of(self.found)} {site.id}"
         if isinstance(found, Doubled):
-            if found.only_by and found.only_by != self.operation:
+            if found.only_by and not self.operation:
                 return None
             is_loss = self.operation.endswith(("entropy", "loss", "logits", "kl_div"))
             return LossHead(

@@ -13,7 +13,7 @@ from torch.nn import Parameter
 from gradwright.doctor.session.facts.heads import HeadFault
 from gradwright.ground.graphs import graph_of
 
-_NEAR = 64  # nodes from the root on
+NEAR = 64  # nodes from the root on
 _HOPS = 8
 
 
@@ -42,7 +42,7 @@ _LOGITS_LOSSES = {
     "BinaryCrossEntropyWithLogits": "binary_cross_entropy_with_logits",
     "LogSigmoid": "logsigmoid",
 }
-_PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
+PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
 _BROADCASTS = frozenset({"Sub", "Rsub", "Mul", "Div"})
 _LOSSES = frozenset({"MseLoss", "SmoothL1Loss", "HuberLoss"})
 _ELEMENTWISE = _BROADCASTS | _LOSSES | _kinds(
@@ -97,7 +97,7 @@ def kind(node: Any) -> str:
 
 
 def doubled(root: Tensor) -> Iterator[Doubled]:
-    for node in graph_of([root], most=_NEAR):
+    for node in graph_of([root], most=NEAR):
         this = kind(node)
         if this in ("Sub", "Mul"):
             yield from _normalised(node)
@@ -105,17 +105,17 @@ def doubled(root: Tensor) -> Iterator[Doubled]:
             continue
         if not (this in _LOGITS_LOSSES or this.startswith("NllLoss")):
             continue
-        path = [node, *_through_views(node)]
+        path = [node, *through_views(node)]
         inner, chain = path[-1], tuple(str(item.name()) for item in path)
         behind = kind(inner)
         if this.startswith("NllLoss"):
             if behind in _RAW and inner is not node:
                 yield Doubled("no log-probabilities", node, inner, "nll_loss", _RAW[behind], chain)
-        elif behind in _PROBABILITIES:
+        elif behind in PROBABILITIES:
             loss = _LOGITS_LOSSES[this]
-            yield Doubled("probabilities as logits", node, inner, loss, _PROBABILITIES[behind], chain)
+            yield Doubled("probabilities as logits", node, inner, loss, PROBABILITIES[behind], chain)
         elif this == behind == "LogSoftmax" and inner is not node:
-            same = _dimension(node) == _dimension(inner)
+            same = same_classes(_dimension(node), _shape(node), inner)
             yield Doubled("log-probabilities as logits", node, inner, "log_softmax", "log_softmax", chain, same)
 
 
@@ -134,7 +134,7 @@ def _divergence(node: Any) -> Iterator[Doubled]:
     factor = _beside_constant(node)
     if factor is None or {kind(node), kind(factor)} != {"Sub", "Mul"} or _beside_constant(factor) is None:
         return
-    path = [node, factor, *_through_views(factor, 1)]
+    path = [node, factor, *through_views(factor, 1)]
     if (behind := kind(path[-1])) in _RAW:
         chain = tuple(str(item.name()) for item in path)
         yield Doubled("no log-probabilities", node, path[-1], "kl_div", _RAW[behind], chain, only_by="kl_div")
@@ -146,7 +146,7 @@ def _beside_constant(node: Any) -> Any:
     return edges[1][0] if len(edges) == 2 and edges[0][0] is None else None
 
 
-def _through_views(node: Any, operand: int = 0) -> Iterator[Any]:
+def through_views(node: Any, operand: int = 0) -> Iterator[Any]:
     """What the node's input comes from, and behind it as long as only the shape changes."""
     for _ in range(_HOPS):
         node = node.next_functions[operand][0] if node.next_functions else None
@@ -158,6 +158,15 @@ def _through_views(node: Any, operand: int = 0) -> Iterator[Any]:
             return
 
 
+def same_classes(axis: int, shape: tuple[int, ...] | None, inner: Any) -> bool:
+    """Whether the classes that a loss has along ``axis`` of ``shape`` are those of ``inner``, a log_softmax: behind a
+    view by their number."""
+    own, others = _dimension(inner), _shape(inner)
+    if shape is None or others is None or shape == others:
+        return axis == own
+    return shape[axis : axis + 1] == others[own : own + 1]
+
+
 def _dimension(node: Any) -> int:
     dim, rank = node._saved_dim, len(_shape(node) or ())
     return int(dim - (1 << 64) if dim >= 1 << 63 else dim) % max(rank, 1)
@@ -166,17 +175,17 @@ def _dimension(node: Any) -> int:
 def fresh_leaf(root: Tensor) -> Tensor | None:
     """The only leaf behind the root, if it is no parameter and everything behind the root was looked at."""
     leaves = []
-    for node in graph_of([root], most=_NEAR):
+    for node in graph_of([root], most=NEAR):
         leaf = getattr(node, "variable", None)
         leaves += [leaf] if leaf is not None else []
         if len(leaves) > 1 or isinstance(leaf, Parameter):
             return None
-    return leaves[0] if leaves and sum(1 for _ in graph_of([root], most=_NEAR)) < _NEAR else None
+    return leaves[0] if leaves and sum(1 for _ in graph_of([root], most=NEAR)) < NEAR else None
 
 
 def broadcasts(root: Tensor) -> Iterator[Broadcast]:
     """Between the root and the sums or means right behind it, and in what is elementwise behind those."""
-    for node in itertools.islice(_scalars(root.grad_fn), _NEAR):
+    for node in itertools.islice(_scalars(root.grad_fn), NEAR):
         this, summed = kind(node), None
         if this in _LOSSES:
             yield from _square(node, None)
@@ -185,14 +194,14 @@ def broadcasts(root: Tensor) -> Iterator[Broadcast]:
         shape = _shape(summed) if summed is not None else None
         if shape is None or not (len(shape) == 2 and shape[0] == shape[1] >= 2):
             continue
-        for inner in itertools.islice(_elementwise(summed, shape), _NEAR):
+        for inner in itertools.islice(_elementwise(summed, shape), NEAR):
             if kind(inner) in _BROADCASTS | _LOSSES:
                 yield from _square(inner, shape)
 
 
 def constants(root: Tensor) -> Iterator[Constant]:
     """Sums of numbers near the root, one of whose terms has no graph."""
-    for node in itertools.islice(_scalars(root.grad_fn), _NEAR):
+    for node in itertools.islice(_scalars(root.grad_fn), NEAR):
         if kind(node) in ("Add", "Sub") and sum(1 for item, _ in node.next_functions if item is not None) == 1:
             yield Constant(node)
 

@@ -3,12 +3,14 @@
 NOTE [one step looked at]: the graph itself knows no lines, and to record them always costs a third of a small step. So
 the graph is looked at without them; only where it shows a fault, the next step of that loop runs under the mode, which
 writes down, for the newest operations, where they were called and on what shapes. A node is that of the first operation
-whose result is not older: nodes are numbered as they are made. The mode lies under those of the user's, and is taken
+whose result is not older: nodes are numbered as they are made. Our own losses are no operations: their node is placed
+by what they call beside it. The mode lies under those of the user's, and is taken
 off from wherever it lies by then.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import deque
 from collections.abc import Iterable
@@ -17,8 +19,10 @@ from types import CodeType
 from typing import Any
 
 from torch import Tensor
+from torch._C._autograd import _get_sequence_nr
 
 from gradwright.doctor.observe.guard import OnFault
+from gradwright.doctor.observe.training.library_losses import loss_around
 from gradwright.doctor.observe.training.one_step import OneStep, name_of
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
@@ -71,6 +75,8 @@ class OperationPlaces(OneStep):
             self._note_gradients(result)
             return
         gradient = self._from_gradients(func, given) if self._gradients else None
+        if not isinstance(first, Tensor) or not first.requires_grad:
+            self._note_loss()
         if not isinstance(first, Tensor):
             return
         if not first.requires_grad:
@@ -83,6 +89,13 @@ class OperationPlaces(OneStep):
         number, at = node._sequence_nr(), (frame.f_code, frame.f_lasti, frame.f_lineno)
         shapes = tuple(tuple(item.shape) for item in given if isinstance(item, Tensor))
         self._operations.append(Operation(number, name_of(func), *at, shapes, gradient))
+
+    def _note_loss(self) -> None:
+        """A call without a graph, inside one of ``gw.losses``: the newest node may be the loss's."""
+        name, frame = loss_around(sys._getframe(2)), user_frame(2)
+        if name and frame is not None:
+            newest, at = _get_sequence_nr() - 1, (frame.f_code, frame.f_lasti, frame.f_lineno)
+            self._operations.append(Operation(newest, name, *at, ()))
 
     def _note_gradients(self, results: Any) -> None:
         frame = user_frame(1)

@@ -28,6 +28,7 @@ from gradwright.doctor.observe.training.unrecorded import acts
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.hooks import beside_the_graph
 
 _LOOKS = frozenset({2, 3, 4, 8, 16, 32, 64, 128, 256, 512})
 _CALLS = 2000  # of modules, in a step that is looked at
@@ -134,8 +135,8 @@ class TeacherWatch:
             self._looking, self._left = weakref.ref(optimizer), _CALLS
             entered, left = guarded(self._enters, self._on_fault), guarded(self._leaves, self._on_fault)
             self._handles = [
-                register_module_forward_pre_hook(entered),
-                register_module_forward_hook(left, always_call=True),
+                beside_the_graph(register_module_forward_pre_hook(entered)),
+                beside_the_graph(register_module_forward_hook(left, always_call=True)),
             ]
 
     def stop(self) -> None:

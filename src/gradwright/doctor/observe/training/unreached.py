@@ -20,6 +20,7 @@ from gradwright.doctor.session.facts.parameters import Absence, UnreachedParamet
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.hooks import beside_the_graph
 
 ASKED = 16  # parameters without a gradient that are asked at every step
 _CALLS = 20_000  # of modules, in the step in which they are noted
@@ -69,7 +70,8 @@ class Use:
             return
         kinds: dict[Absence, list[Missing]] = {}
         for one in (one for one in missing if not one.is_part):
-            kind: Absence = "all" if len(missing) == self.held else "cut" if one.called_at is not None else "unused"
+            used = one.called_at is not None or one.cut is not None  # no module's call, but seen behind a cut
+            kind: Absence = "all" if len(missing) == self.held else "cut" if used else "unused"
             kinds.setdefault(kind, []).append(one)
         for kind, ones in kinds.items():
             yield UnreachedParameters(
@@ -114,7 +116,7 @@ class CutOff:
         self._name(missing)
         if self._hook is None:
             self._left, self._steps = _CALLS, _STEPS
-            self._hook = register_module_forward_pre_hook(guarded(self._note, self._on_fault))
+            self._hook = beside_the_graph(register_module_forward_pre_hook(guarded(self._note, self._on_fault)))
         waited = (one.parameter() for missing in self._waits_for.values() for one in missing)
         self._places.begin(id(parameter) for parameter in waited if parameter is not None)
 

@@ -26,6 +26,7 @@ from gradwright.doctor.observe.training.one_step import compiles
 from gradwright.doctor.observe.training.owners import called
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
+from gradwright.ground.hooks import beside_the_graph
 
 _BLOCKS = 64  # all looked into; then one in twice as many
 _CALLS = 400  # of modules in a block
@@ -99,7 +100,7 @@ class BlockWatch:
         if (self._blocks > _BLOCKS and self._blocks & (self._blocks - 1)) or compiles():
             return
         self._block = Block(id(context), location_in(frame.f_code, frame.f_lasti, frame.f_lineno), self._step())
-        self._hook = register_module_forward_pre_hook(guarded(self._called, self._on_fault))
+        self._hook = beside_the_graph(register_module_forward_pre_hook(guarded(self._called, self._on_fault)))
 
     def _called(self, module: Module, args: Any) -> None:
         if self._block is not None and self._block.calls < _CALLS and not torch.is_grad_enabled():

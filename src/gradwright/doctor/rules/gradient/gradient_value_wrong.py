@@ -56,7 +56,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             at=_place(subject, facts, worst.input_index),
             message=f"{_owner(subject)} {_what(worst)}",
             why=_why(worst, len(verdicts)),
-            hints=_hints(worst) if subject.kind == "function" else [_OUT_OF_GRAPH],
+            hints=_hints(worst, facts) if subject.kind == "function" else [_OUT_OF_GRAPH],
             evidence=[verdict.id for verdict in verdicts],
             # What an installed package does to its own gradients may be meant, and is not the user's to mend.
             severity="warning" if subject.origin == "library" else None,
@@ -116,7 +116,18 @@ def _why(verdict: GradientVerdict, times: int) -> str:
     )
 
 
-def _hints(verdict: GradientVerdict) -> list[str]:
+def _factors(verdict: GradientVerdict, facts: Facts) -> dict[float, str]:
+    """By what the gradient of this input is off, rounded, with the first specimen for each: 1 where it is right."""
+    found: dict[float, str] = {}
+    for one in facts.of(GradientVerdict):
+        if one.input_index == verdict.input_index and (one.verdict == "right" or one.cause in _FACTORS):
+            factor = 1.0 if one.verdict == "right" else one.factor
+            if factor is not None:
+                found.setdefault(float(f"{factor:.3g}"), one.tried_on)
+    return found
+
+
+def _hints(verdict: GradientVerdict, facts: Facts) -> list[str]:
     by_cause = {
         "sign": "flip the sign of what is returned for {name}",
         "dropped term": "add the missing term to what is returned for {name}; None says that it has no gradient",
@@ -132,6 +143,13 @@ def _hints(verdict: GradientVerdict) -> list[str]:
         "`loss.sum()` hides this, because its cotangent is all ones",
     }
     if verdict.cause in _FACTORS and verdict.factor:
+        factors = _factors(verdict, facts)
+        if len(factors) > 1:  # a constant would be right at one shape and wrong at the next
+            told = "; ".join(f"{factor:g} at {at}" for factor, at in list(factors.items())[:3])
+            return [f"look for a size that is left out or counted twice: the factor hangs on the input ({told})"]
+        inverse = f"{1 / verdict.factor:.6g}"
+        if abs(verdict.factor) < 1 and inverse.lstrip("-").isdigit():  # half of it: times 2
+            return [f"multiply what is returned for {verdict.input_name} by {inverse}"]
         return [f"divide what is returned for {verdict.input_name} by {verdict.factor:.6g}"]
     if verdict.cause == "state kept between calls":
         return ["keep what the backward needs on ctx: on the class or in a global, the last call's is what all find"]

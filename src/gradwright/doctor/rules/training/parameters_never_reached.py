@@ -63,9 +63,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
                 subject,
                 at=unreached.cut_at,
                 message=f"no gradient ever reaches {names}: {_call(unreached)} cuts the way to the loss",
-                why=f"{_layers(unreached)}, called at {unreached.called_at}, had a graph; what this call made of it "
-                f"has none, and went on into the loss. .grad was set {seen} ({unreached.count} of {unreached.held} "
-                f"parameters that {subject.name} holds).",
+                why=f"{_graph(unreached)} had a graph; what this call made of it has none, and went on into the loss. "
+                f".grad was set {seen} ({unreached.count} of {unreached.held} parameters that {subject.name} holds).",
                 hints=[
                     "keep tensors from the layer to the loss: no detach(), .data, NumPy, torch.tensor(...) in between",
                     "if it is meant to stay: requires_grad_(False), and leave it out of the optimizer",
@@ -100,6 +99,12 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
 
 def _call(unreached: UnreachedParameters) -> str:
     return f"`{unreached.cut_by}`" if unreached.cut_by else f"the call at {unreached.cut_at}"
+
+
+def _graph(unreached: UnreachedParameters) -> str:
+    if unreached.called_at is None:
+        return "What they were used for"
+    return f"{_layers(unreached)}, called at {unreached.called_at},"
 
 
 def _layers(unreached: UnreachedParameters) -> str:

@@ -1,7 +1,8 @@
 """What it finds
-    A loss that gets the wrong kind of input: `cross_entropy` or `binary_cross_entropy_with_logits`, which take logits,
-    of what is a softmax or sigmoid already; `nll_loss` or `kl_div`, which take log-probabilities, of probabilities or
-    of a layer's plain output. Seen in the graph behind the loss.
+    A loss that gets the wrong kind of input: `cross_entropy` or `binary_cross_entropy_with_logits`, torch's or those of
+    `gw.losses`, or a focal loss of these, which take logits, of what is a softmax or sigmoid already; torch's
+    `nll_loss` or `kl_div`, which take log-probabilities, of probabilities or of a layer's plain output. Seen in the
+    graph behind the loss.
 
 Why it matters
     No error is raised. A softmax of probabilities is nearly flat: with 10 classes the loss can't fall below 1.46, and
@@ -87,4 +88,5 @@ def _for_logits(head: LossHead) -> list[str]:
         return [f"drop the {head.made_by} before the loss: it has its own", "or binary_cross_entropy of probabilities"]
     if head.loss.startswith("Categorical"):
         return ["Categorical(probs=...) for probabilities", "or the logits as they are, with no softmax"]
-    return [f"drop the {head.made_by} before the loss: it has its own", "or nll_loss of a log_softmax"]
+    drop = f"drop the {head.made_by} before the loss: it has its own"
+    return [drop] if "focal" in head.loss else [drop, "or nll_loss of a log_softmax"]
