@@ -1,8 +1,8 @@
 """The command line: its commands and their exit codes.
 
-0 clean (information alone is clean), nothing left to fix, nothing worse · 1 findings, fixes that are not made,
-something worse · 2 wrong usage, a session that can't be read · 3 the doctor itself failed, or was interrupted before it
-saw a gradient, or what it has to say can't be written.
+0 clean (information alone is clean), nothing left to fix, nothing worse, an exercise begun or solved · 1 findings,
+fixes that are not made, something worse, an exercise not solved yet · 2 wrong usage, a session that can't be read ·
+3 the doctor itself failed, or was interrupted before it saw a gradient, or what it has to say can't be written.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gradwright.doctor.commands import completing
 from gradwright.doctor.commands.completion import completion
 from gradwright.doctor.commands.diagnose import diagnose
 from gradwright.doctor.commands.diff import diff
+from gradwright.doctor.commands.exercise import exercise
 from gradwright.doctor.commands.explain import explain
 from gradwright.doctor.commands.fix import fix
 from gradwright.doctor.commands.printing import open_what_is_closed, unprinted
@@ -59,7 +60,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets the report all the same
 
 
-for command in (diagnose, fix, report, diff, explain, rules, completion):
+for command in (diagnose, fix, report, diff, explain, rules, exercise, completion):
     main.add_command(command)
 
 if __name__ == "__main__":

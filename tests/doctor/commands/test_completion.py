@@ -17,8 +17,9 @@ from gradwright.doctor.cli import main
 from gradwright.doctor.commands import completing
 from gradwright.doctor.render import FORMATS
 from gradwright.doctor.rules import all_rules
+from gradwright.exercises.catalog import all_exercises
 
-COMMANDS = ["diagnose", "fix", "report", "diff", "explain", "rules", "completion"]
+COMMANDS = ["diagnose", "fix", "report", "diff", "explain", "rules", "exercise", "completion"]
 NATIVE = "(the shell's own file names)"
 
 
@@ -116,6 +117,9 @@ OFFERED = {
     "report --fo": ["--format"],
     'diff --format ""': ["terminal", "json"],
     'completion ""': ["bash", "zsh", "fish"],
+    "exercise 1": [str(one.number) for one in all_exercises() if str(one.number).startswith("1")],
+    "exercise 5 --h": ["--hint", "--help"],
+    "exercise 5 --file ans": [NATIVE],
     'diagnose ""': ["evaluate.py", "train.py"],
     "diagnose t": ["train.py"],
     "diagnose src/": ["src/model.py"],

@@ -59,7 +59,10 @@ def test_completion_loads_the_rules_and_no_more(tmp_path: Path) -> None:
     assert not HEAVY & {name.partition(".")[0] for name in modules}
 
 
-@pytest.mark.parametrize("words", [["rules"], ["report", "session.json"], ["diff", "session.json", "session.json"]])
+@pytest.mark.parametrize(
+    "words",
+    [["rules"], ["exercise"], ["exercise", "5"], ["report", "session.json"], ["diff", "session.json", "session.json"]],
+)
 def test_no_command_that_runs_no_script_loads_torch(words: list[str], tmp_path: Path, make) -> None:
     from gradwright.doctor.session.codec import to_json
 
@@ -91,6 +94,7 @@ def test_commands_stand_in_the_order_in_which_they_are_needed() -> None:
         "diff",
         "explain",
         "rules",
+        "exercise",
         "completion",
     ]
     assert not [line for line in lines if "..." in line]  # each in a line of its own, whole

@@ -60,6 +60,18 @@ def script_files(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [] if ctx.meta.get("module") else _files(incomplete, ".py")
 
 
+def exercise_numbers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem
+
+    from gradwright.exercises.catalog import all_exercises
+
+    return [
+        CompletionItem(str(one.number), help=one.title)
+        for one in all_exercises()
+        if str(one.number).startswith(incomplete)
+    ]
+
+
 def any_file(incomplete: str) -> list[CompletionItem[str]]:
     """The shell's own completion of file names."""
     from click.shell_completion import CompletionItem
