@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import gradwright as gw
 
-SIZE, PIECE, SAMPLES, NOISE = 50, 8, 64_000, 5.0
+SIZE, PIECE, SAMPLES, NOISE = 50, 8, 32_000, 5.0
 
 
 def measurements(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
