@@ -4,7 +4,7 @@ Every file of public_faults/faults names a package, the last version with the fa
 call. Both versions are downloaded (public_faults/requirements.txt, by SHA-256) and judged by `gw.check` at level
 standard, gradcheck and gradgradcheck, each in a process of its own. Caught: the fix's code is reported before, with
 its cause, and not after. What else is reported after the fix is listed: it is another fault, or a false alarm
-(docs/public_faults.md says which).
+(docs/measured/public_faults.md says which).
 
     GRADWRIGHT_WILD=/somewhere/big python benchmarks/are_public_faults_caught.py [fault ...]
 """

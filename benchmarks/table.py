@@ -1,4 +1,4 @@
-"""The results as Markdown tables: writes docs/benchmarks.md from benchmarks/results/*.json."""
+"""The results as Markdown tables: writes docs/measured/benchmarks.md from benchmarks/results/*.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from recording import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "benchmarks.md"
 
 
 def escaped(name: str) -> str:

@@ -8,7 +8,7 @@ known now, and says nothing of those that neither way saw. `gw.check` at level s
 error or warning is an alarm, and real or false by that truth. A fault that is not found is a miss.
 
     GRADWRIGHT_WILD=/somewhere/big python benchmarks/what_is_wrong_in_the_wild.py [recipe ...]
-    python benchmarks/wild/page.py    writes docs/found_in_the_wild.md from it
+    python benchmarks/wild/page.py    writes docs/measured/found_in_the_wild.md from it
 
 With recipes named, only these run again; the other rows stay as they were.
 """

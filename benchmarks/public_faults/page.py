@@ -1,4 +1,4 @@
-"""docs/public_faults.md, from the details of the last run and the record of what was looked at."""
+"""docs/measured/public_faults.md, from the details of the last run and the record of what was looked at."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recording import RESULTS
 
 from public_faults.history import RECORD
 
-PAGE = Path(__file__).parents[2] / "docs" / "public_faults.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "public_faults.md"
 TOP = """# Public faults, replayed
 
 Written by `python benchmarks/public_faults/page.py` from the last run of `benchmarks/are_public_faults_caught.py`.

@@ -1,4 +1,4 @@
-"""The support matrix of `docs/support_matrix.md`: what a custom gradient survives, here and at its peers.
+"""The support matrix of `docs/reference/support_matrix.md`: what a custom gradient survives, here and at its peers.
 
 A row is a small program (``programs``, one file per section), a column is a way to write a gradient (``columns``); a
 cell is what comes of the program with that column's functions, judged by its values (``verdict``). Every gradient is

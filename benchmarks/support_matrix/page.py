@@ -1,4 +1,4 @@
-"""docs/support_matrix.md, from the record; `tools/generate.py` writes it."""
+"""docs/reference/support_matrix.md, from the record; `tools/generate.py` writes it."""
 
 from __future__ import annotations
 

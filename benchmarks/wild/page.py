@@ -1,4 +1,4 @@
-"""docs/found_in_the_wild.md, from the details of the last run: a row for every alarm, with what is true of it."""
+"""docs/measured/found_in_the_wild.md, from the last run: a row for every alarm, with what is true of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recording import RESULTS
 from what_is_wrong_in_the_wild import DETAILS, QUESTION
 
-PAGE = Path(__file__).parents[2] / "docs" / "found_in_the_wild.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "found_in_the_wild.md"
 SCRIPTS = PAGE.parent / "found_in_the_wild"
 TOP = """# Found in the wild
 
