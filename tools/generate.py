@@ -9,13 +9,14 @@ A further thing is one function that returns path -> text (and the folders it fi
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from gradwright.doctor.render.rule_pages import rule_page, rules_index
 from gradwright.doctor.rules import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "site")]
+
+from command_line import command_line_page  # noqa: E402
+from measured import blocks, filled  # noqa: E402  beside this file, also when a test runs it by its path
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def rule_pages(root: Path) -> Made:
 
 
 def checks_page(root: Path) -> Made:
-    """docs/checks.md: what `gw.check` and `gw.check_loss` ask, from the docstrings of the checks and properties."""
+    """docs/reference/checks.md: what `gw.check` and `gw.check_loss` ask, from the docstrings."""
     from gradwright.checking.checks import all_checks
     from gradwright.checking.losses.properties import all_properties
 
@@ -61,22 +66,34 @@ def checks_page(root: Path) -> Made:
         "`gw.check_loss` asks for these properties, in this order; a root comes before what follows from it.",
         *(_section(held) for held in all_properties()),
     ]
-    return Made({"docs/checks.md": "\n\n".join(parts) + "\n"})
+    return Made({"docs/reference/checks.md": "\n\n".join(parts) + "\n"})
 
 
 def _section(check: Any) -> str:
     page = inspect.cleandoc(sys.modules[check.run.__module__].__doc__ or "")
     page = re.sub(r"^Check \d+\. ", "", page).replace("``", "`")
-    codes = ", ".join(f"[{code}](rules/{code}.md)" for code in check.names)
+    codes = ", ".join(f"[{code}](../rules/{code}.md)" for code in check.names)
     return f"## {check.number}. {check.title}\n\nFrom level {check.since} on · {codes}\n\n{page}"
 
 
+def command_line_pages(root: Path) -> Made:
+    """docs/reference/command_line.md: every command and option."""
+    return Made({"docs/reference/command_line.md": command_line_page()})
+
+
 def support_matrix_page(root: Path) -> Made:
-    """docs/support_matrix.md: what a custom gradient survives, here and at its peers, from the recorded cells."""
+    """docs/reference/support_matrix.md: what a custom gradient survives, from the recorded cells."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from support_matrix.page import page
 
-    return Made({"docs/support_matrix.md": page()})
+    return Made({"docs/reference/support_matrix.md": page()})
+
+
+def exercises_page(root: Path) -> Made:
+    """docs/exercises.md: the tasks of `gradwright exercise`, from their folders."""
+    from gradwright.exercises.page import page
+
+    return Made({"docs/exercises.md": page()})
 
 
 _TRANSCRIPT = re.compile(r"<!-- transcript: (?P<command>.+?) -->\n.*?<!-- /transcript -->", re.DOTALL)
@@ -87,16 +104,19 @@ _LATE = re.compile(r"(?:^| · )not examined:(?=[^`]*\btime\s+limit\b)[^\n]*(?:\n
 _INFORMATION = re.compile(r"^GW\d+ info .*?(?=^GW\d|^\d+ finding|^nothing wrong)|^\d+ findings?[^\n]*", re.S | re.M)
 
 
-def readme(root: Path) -> Made:
-    """README.md: what the doctor says of a shipped example, as measured here and now."""
-    path = root / "README.md"
-    if not path.is_file():
-        return Made({})
-    text = _TRANSCRIPT.sub(lambda found: _transcript(root, found["command"]), path.read_text())
-    text = _OUTPUT.sub(lambda found: _output(root, found["script"]), text)
-    return Made({"README.md": text}, gist=_without_times)
+def told_pages(root: Path) -> Made:
+    """README.md and docs/: what the doctor or a script says of a shipped example, as measured here and now."""
+    files = {}
+    for path in (root / "README.md", *sorted(root.glob("docs/**/*.md"))):
+        text = path.read_text() if path.is_file() else ""
+        told = _TRANSCRIPT.sub(lambda found: _transcript(root, found["command"]), text)
+        told = _OUTPUT.sub(lambda found: _output(root, found["script"]), told)
+        if _TRANSCRIPT.search(text) or _OUTPUT.search(text):
+            files[path.relative_to(root).as_posix()] = told
+    return Made(files, gist=_without_times)
 
 
+@functools.cache
 def _transcript(root: Path, command: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         given = ["diagnose", "--session", str(Path(folder) / "session.json"), *shlex.split(command)]
@@ -109,6 +129,7 @@ def _transcript(root: Path, command: str) -> str:
     return f"<!-- transcript: {command} -->\n```text\n{shown}\n```\n<!-- /transcript -->"
 
 
+@functools.cache
 def _output(root: Path, script: str) -> str:
     """What a script prints, the counterexample by its first lines only."""
     done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=300)
@@ -123,22 +144,44 @@ def _without_times(text: str) -> list[str]:
     return _TIME.sub("<time>", " ".join(_INFORMATION.sub("", _LATE.sub("", text)).split())).split()
 
 
-MADE: tuple[Callable[[Path], Made], ...] = (rule_pages, checks_page, support_matrix_page, readme)
+def measured_pages(root: Path) -> Made:
+    """Pages of docs/ with figures: the tables between `<!-- measured: RESULT/TABLE -->` and `<!-- /measured -->`."""
+    texts = {path: path.read_text() for path in sorted(root.glob("docs/**/*.md"))}
+    results = root / "benchmarks" / "results"
+    files = {
+        path.relative_to(root).as_posix(): filled(text, results)
+        for path, text in texts.items()
+        if "<!-- measured:" in text
+    }
+    return Made(files, gist=blocks)
 
 
-def differences(root: Path) -> list[tuple[Path, str | None]]:
-    """What is not as it should be: the path, and the text it should have (``None``: it should not be there)."""
-    found: list[tuple[Path, str | None]] = []
+MADE: tuple[Callable[[Path], Made], ...] = (
+    rule_pages,
+    checks_page,
+    command_line_pages,
+    support_matrix_page,
+    exercises_page,
+    told_pages,
+    measured_pages,
+)
+
+
+def differences(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """What is not as it should be: the path, and the text it should have (``None``: it should not be there).
+
+    One maker after the other: what is written meanwhile is what the next one reads, so that two may fill one page.
+    """
     for make in MADE:
         made = make(root)
         for name, text in made.files.items():
             path = root / name
             if not path.is_file() or made.gist(path.read_bytes().decode()) != made.gist(text):
-                found.append((path, text))
+                yield path, text
         for pattern in made.folders:
-            stale = (path for path in sorted(root.glob(pattern)) if path.relative_to(root).as_posix() not in made.files)
-            found += [(path, None) for path in stale]
-    return found
+            for path in sorted(root.glob(pattern)):
+                if path.relative_to(root).as_posix() not in made.files:
+                    yield path, None
 
 
 def _first_difference(there: str, made: str) -> str:
@@ -153,8 +196,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if anything differs")
     check = parser.parse_args(arguments).check
-    found = differences(root)
-    for path, text in found:
+    differs = False
+    for path, text in differences(root):
+        differs = True
         name = path.relative_to(root).as_posix()
         if check:
             print(f"{name}: {'stale, nothing makes it any more' if text is None else 'not what would be made now'}")
@@ -167,9 +211,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode())
             print(f"wrote {name}")
-    if check and found:
+    if check and differs:
         print("run `python tools/generate.py` and look at what it changed")
-    return int(check and bool(found))
+    return int(check and differs)
 
 
 if __name__ == "__main__":
