@@ -7,7 +7,7 @@ PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 TRITON := .venv-triton
 
-.PHONY: help demo test lint types contracts pytest test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens generate clean
+.PHONY: help demo docs test lint types contracts pytest test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -87,10 +87,13 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(PEERS)/bin/python benchmarks/how_soon_is_a_formula_ready.py
 	$(PEERS)/bin/python benchmarks/how_fast_are_the_losses.py
 	$(PEERS)/bin/python benchmarks/does_accumulation_equal_the_batch.py
+	$(BIN)/python benchmarks/how_fast_is_a_step_of_nanogpt.py
+	$(BIN)/python benchmarks/nanogpt_steps/curve.py
 	$(BIN)/python benchmarks/what_share_is_rewritten.py
 	$(PEERS)/bin/python benchmarks/how_fast_is_the_fix.py --peers
 	$(BIN)/python benchmarks/how_soon_is_a_fix_there.py
 	$(BIN)/python benchmarks/how_fast_is_a_report.py
+	$(BIN)/python benchmarks/what_do_the_sources_say.py
 	$(BIN)/python benchmarks/table.py
 
 # On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.
@@ -117,8 +120,14 @@ bench-gpu: $(SITE)/.ready ## the benchmarks that have a device, results under be
 goldens: $(READY) ## rewrite the goldens after a change that is meant
 	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not peers" -k golden
 
+release: $(READY) ## sdist and wheel into dist/, looked at, and tried in an environment of their own (fetches torch)
+	$(BIN)/python tools/release
+
 generate: $(READY) ## rewrite what is generated: the pages of the rules, the README's transcript
 	$(BIN)/python tools/generate.py
 
+docs: $(READY) ## the documentation, strictly, into site/ (look: python -m http.server -d site)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(TRITON) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(TRITON) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site

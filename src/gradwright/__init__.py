@@ -8,7 +8,7 @@ from importlib import import_module
 
 from gradwright.ground.doors import door
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _names, __getattr__ = door(__name__, __file__)
 __all__ = ["__version__", *_names]

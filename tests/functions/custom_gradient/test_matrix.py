@@ -1,4 +1,4 @@
-"""docs/support_matrix.md tells what is: its torch columns run here, cell by cell, against what was recorded."""
+"""docs/reference/support_matrix.md is true: its torch columns run here, cell by cell, against what was recorded."""
 
 import sys
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_every_cell_is_recorded() -> None:
 
 
 def test_the_page_is_made_from_the_record() -> None:
-    assert (ROOT / "docs" / "support_matrix.md").read_text() == page()
+    assert (ROOT / "docs" / "reference" / "support_matrix.md").read_text() == page()
 
 
 def test_no_cell_failed_by_a_mistake_in_its_own_program() -> None:

@@ -1,4 +1,4 @@
-"""The peers' columns of docs/support_matrix.md: jax.custom_vjp and HIPS autograd. Run by `make test-peers`."""
+"""Peers' columns of docs/reference/support_matrix.md: jax.custom_vjp and HIPS autograd. Run by `make test-peers`."""
 
 import sys
 from pathlib import Path
