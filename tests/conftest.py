@@ -26,6 +26,17 @@ sys.path.insert(0, str(HERE))  # the variants of scripts are a plain module besi
 os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "kernels"))
 
 
+# Fixtures that take long: what asks for one of them runs in one worker, others would make it again.
+MADE_ONCE = ("executed", "refusals", "site")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in MADE_ONCE:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
+
+
 def pytest_collection_finish() -> None:
     """Fifteen thousand collected tests are no garbage: let no collection walk through them again."""
     gc.collect()

@@ -60,7 +60,7 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> str:
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the strict build says of all of them."""
     folder = tmp_path_factory.mktemp("refused")
     texts = {f"p{number}": text for number, (text, _) in enumerate(REFUSED.values()) if ":::" not in text}
@@ -70,9 +70,9 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("fault", [fault for fault, (text, _) in REFUSED.items() if ":::" not in text])
-def test_a_planted_fault_is_refused_by_the_strict_build(fault: str, refused: str) -> None:
+def test_a_planted_fault_is_refused_by_the_strict_build(fault: str, refusals: str) -> None:
     number = list(REFUSED).index(fault)
-    assert any(f"p{number}.md" in line and REFUSED[fault][1] in line for line in refused.split("\n")), refused
+    assert any(f"p{number}.md" in line and REFUSED[fault][1] in line for line in refusals.split("\n")), refusals
 
 
 def test_a_name_that_the_reference_has_not_is_refused(tmp_path: Path) -> None:
