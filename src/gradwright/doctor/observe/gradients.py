@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import math
 import sys
@@ -25,6 +24,7 @@ from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
+from gradwright.ground.late_imports import import_what_cotangents_need
 
 Api = Literal["autograd.grad", "backward"]
 
@@ -41,7 +41,6 @@ _TAKES_ENTRY = ("SelectBackward", "UnbindBackward", "IndexBackward")
 _ENTRY_WITHIN = 6
 _HISTORY = 64
 _WINDOW = 16
-_SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 
 @dataclass
@@ -189,8 +188,8 @@ class GradientWatch:
                     self._late.read_all()
                 self._loss(site, math.nan if root.is_complex() else float(root.detach()), known=not root.is_complex())
         cotangents = given.get("grad_outputs" if site.api == "autograd.grad" else "grad_tensors")
-        if cotangents is not None and _SYMBOLIC not in sys.modules:
-            importlib.import_module(_SYMBOLIC)  # torch would at this very call: a third of a second of nobody's loop
+        if cotangents is not None:
+            import_what_cotangents_need()  # torch would at this very call: seconds of nobody's loop
         key, of, shape = _entry_of(root, _only(cotangents), given.get("inputs"))
         site.run = site.run + 1 if key is not None and key == site.run_key else int(key is not None)
         site.run_key = key

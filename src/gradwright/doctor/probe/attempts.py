@@ -12,6 +12,7 @@ from gradwright.doctor.probe.collectives import without_peers
 from gradwright.doctor.process_group import answering_as_in_the_run
 from gradwright.doctor.source.places import home
 from gradwright.ground.forked import CAN_FORK, Outcome, in_child
+from gradwright.ground.late_imports import import_what_cotangents_need
 from gradwright.ground.watchdog import under_watchdog
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
             return work()
 
     if can_try_apart():
+        import_what_cotangents_need()  # here once, and not in every child
         outcome = in_child(
             lambda: without_peers(as_in_the_run), seconds=limits.seconds, memory_bytes=limits.memory_bytes
         )
