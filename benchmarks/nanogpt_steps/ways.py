@@ -48,10 +48,10 @@ def gradients_of_ours() -> set[str]:
 
 
 class Changed:
-    """A loop while whose steps ``place.name`` is ``other``."""
+    """A loop while whose steps the names of ``place`` are ``others``."""
 
-    def __init__(self, loop: Any, place: Any, name: str, other: Any) -> None:
-        self.loop, self.place, self.name, self.other = loop, place, name, other
+    def __init__(self, loop: Any, place: Any, **others: Any) -> None:
+        self.loop, self.place, self.others = loop, place, others
 
     def step(self, micro_batches: Sequence[Any]) -> Tensor:
         with self._changed():
@@ -60,12 +60,12 @@ class Changed:
 
     @contextlib.contextmanager
     def _changed(self) -> Iterator[None]:
-        before = getattr(self.place, self.name)
-        setattr(self.place, self.name, self.other)
+        before = {name: getattr(self.place, name) for name in self.others}
+        vars(self.place).update(self.others)
         try:
             yield
         finally:
-            setattr(self.place, self.name, before)
+            vars(self.place).update(before)
 
 
 class _Losses:
@@ -88,7 +88,11 @@ def _compiled(size: Size, settings: Settings) -> PlainLoop:
 
 
 def _without(name: str) -> Callable[[Size, Settings], Changed]:
-    return lambda size, settings: Changed(Loop(FusedGPT(size), settings), fused, name, IN_PLAIN_TORCH[name])
+    return lambda size, settings: Changed(Loop(FusedGPT(size), settings), fused, **{name: IN_PLAIN_TORCH[name]})
+
+
+def _with_torchs_gelu(size: Size, settings: Settings) -> Changed:
+    return Changed(Loop(FusedGPT(size), settings), fused, gelu=F.gelu, of_gelu=torch.ops.aten.gelu_backward)
 
 
 PLAIN, COMPILED, OURS = "plain.py", "plain.py, torch.compile", "train.py's loop"
@@ -99,9 +103,10 @@ WAYS: dict[str, Callable[[Size, Settings], Any]] = {
     KEPT: lambda size, settings: Loop(FusedGPT(size), settings),
     OURS: lambda size, settings: Loop(FusedGPT(size), settings),
     **{f"{OURS}, {name} by autograd": _without(name) for name in IN_PLAIN_TORCH},
+    f"{OURS}, torch's gelu": _with_torchs_gelu,
     "plain.py, and freed memory kept": lambda size, settings: PlainLoop(GPT(size), settings),
     "plain.py, our gradients": lambda size, settings: PlainLoop(FusedGPT(size), settings),
-    "plain.py, our loss": lambda size, settings: Changed(PlainLoop(GPT(size), settings), plain, "F", _Losses),
+    "plain.py, our loss": lambda size, settings: Changed(PlainLoop(GPT(size), settings), plain, F=_Losses),
     "plain.py's model, GradientAccumulator": lambda size, settings: Loop(GPT(size), settings),  # type: ignore[arg-type]
     "plain.py, AdamW's default loop": _with_each_parameter_apart,
     COMPILED: _compiled,

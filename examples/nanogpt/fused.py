@@ -1,14 +1,13 @@
 """The same GPT of two gradients written by hand, which keep less for the backward.
 
-Notation: rows x [N, C] of N tokens; z = (x - mean) / std of each row, r = 1 / std; norm(x) = gain z; weights as
-nn.Linear holds them, [out, in]; ȳ for dL/dy. The gain is moved into the weights behind it, norm(x) Wᵀ = z Vᵀ with
-V = W gain, so
+Notation: rows x [N, C] of N tokens; n = norm(x), a LayerNorm with a gain; weights as nn.Linear holds them, [out, in];
+ȳ for dL/dy. Of y = n Wᵀ
 
-    V̄ = ȳᵀ z,    W̄ = V̄ gain,    gain̄ = sum over rows of V̄ W,    z̄ = ȳ V,    x̄ = r (z̄ - mean(z̄) - z mean(z̄ z))
+    W̄ = ȳᵀ n,    n̄ = ȳ W,    and x̄, gain̄ by the backward of the norm
 
-and z is all that is kept, neither x nor norm(x). What plain torch keeps of a layer, in units of N C numbers: x,
-norm(x), q k v (3), what the heads say, x, norm(x), a (4), gelu(a) (4): 16. Here: z, q k v (3), what the heads say, z,
-a (4): 10. gelu(a) is made again in the backward, in one pass; no product is.
+with x all that is kept: n is made again. What plain torch keeps of a layer, in units of N C numbers: x, norm(x), q k v
+(3), what the heads say, x, norm(x), a (4), gelu(a) (4): 16. Here: x, q k v (3), what the heads say, x, a (4): 10.
+norm(x) and gelu(a) are made again in the backward, in one pass each; no product is.
 """
 
 from __future__ import annotations
@@ -23,55 +22,49 @@ import gradwright as gw
 EPS = 1e-5  # nn.LayerNorm's
 aten = torch.ops.aten
 
-
-def standardized(x: Tensor) -> tuple[Tensor, Tensor]:
-    """z and r of x [N, C]: [N, C], [N, 1]."""
-    z, _, r = torch.native_layer_norm(x, x.shape[1:], None, None, EPS)
-    return z, r
+gelu = gw.elementwise("0.5 * a * (1 + erf(sqrt(0.5) * a))")
+of_gelu = gw.elementwise("of_h * (0.5 * (1 + erf(sqrt(0.5) * a)) + sqrt(0.5 / pi) * a * exp(-0.5 * a * a))")  # ā
 
 
-def of_standardized(of_z: Tensor, z: Tensor, r: Tensor) -> Tensor:
-    """x̄: torch's kernel for a mean of 0 and an r of 1, times r."""
-    zero, one = torch.zeros_like(r), torch.ones_like(r)
-    of_x = aten.native_layer_norm_backward(of_z, z, z.shape[1:], zero, one, None, None, [True, False, False])[0]
-    return of_x.mul_(r)
+def normalized(x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """norm(x) [N, C], and of each row its mean and 1 / std [N, 1]."""
+    return torch.native_layer_norm(x, gain.shape, gain, None, EPS)
 
 
-def of_scaled(of_product: Tensor, weight: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
-    """gain̄ and W̄ of V̄."""
-    return (of_product * weight).sum(0), of_product * gain
+def of_normalized(of_n: Tensor, x: Tensor, gain: Tensor, mean: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """x̄ and gain̄."""
+    return aten.native_layer_norm_backward(of_n, x, gain.shape, mean, r, gain, None, [True, True, False])[:2]
 
 
 @gw.custom_gradient
 def norm_linear(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
     """norm(x) Wᵀ: x [N, C], gain [C], weight [K, C] -> [N, K]."""
-    z, r = standardized(x)
-    return z @ (weight * gain).t(), gw.residuals(z=z, r=r)
+    return normalized(x, gain)[0] @ weight.t()
 
 
 @norm_linear.backward
-def _(cotangent: Tensor, gain: Tensor, weight: Tensor, z: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    of_x = of_standardized(cotangent @ (weight * gain), z, r)
-    return of_x, *of_scaled(cotangent.t() @ z, weight, gain)
+def _(cotangent: Tensor, x: Tensor, gain: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    n, mean, r = normalized(x, gain)
+    return *of_normalized(cotangent @ weight, x, gain, mean, r), cotangent.t() @ n
 
 
 @gw.custom_gradient
 def perceptron(x: Tensor, gain: Tensor, up: Tensor, down: Tensor) -> Tensor:
     """x + gelu(a) W_downᵀ, a = norm(x) W_upᵀ: x [N, C], up [4C, C], down [C, 4C] -> [N, C]."""
-    z, r = standardized(x)
-    a = z @ (up * gain).t()
-    return torch.addmm(x, F.gelu(a), down.t()), gw.residuals(z=z, r=r, a=a)
+    a = normalized(x, gain)[0] @ up.t()
+    return torch.addmm(x, gelu(a), down.t()), gw.residuals(a=a)
 
 
 @perceptron.backward
 def _(
-    cotangent: Tensor, gain: Tensor, up: Tensor, down: Tensor, z: Tensor, r: Tensor, a: Tensor
+    cotangent: Tensor, x: Tensor, gain: Tensor, up: Tensor, down: Tensor, a: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """W̄_down = ȳᵀ gelu(a),   ā = (ȳ W_down) gelu'(a); x gets ȳ beside what comes through norm."""
-    of_down = cotangent.t() @ F.gelu(a)
-    of_a = aten.gelu_backward(cotangent @ down, a)
-    of_x = of_standardized(of_a @ (up * gain), z, r).add_(cotangent)
-    return of_x, *of_scaled(of_a.t() @ z, up, gain), of_down
+    of_down = cotangent.t() @ gelu(a)
+    of_a = of_gelu(cotangent @ down, a)
+    n, mean, r = normalized(x, gain)
+    of_x, of_gain = of_normalized(of_a @ up, x, gain, mean, r)
+    return of_x.add_(cotangent), of_gain, of_a.t() @ n, of_down
 
 
 class FusedBlock(Block):

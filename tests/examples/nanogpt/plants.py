@@ -71,52 +71,34 @@ PLANTS = (
         "slope of gelu",
         "the backward of the perceptron forgets gelu'(a)",
         "train.py",
-        (("fused.py", "aten.gelu_backward(cotangent @ down, a)", "cotangent @ down"),),
+        (("fused.py", "of_gelu(cotangent @ down, a)", "cotangent @ down"),),
         "GW101",
-        "return of_x, *of_scaled(of_a.t() @ z, up, gain), of_down",
+        "return of_x.add_(cotangent), of_gain, of_a.t() @ n, of_down",
         steps=4,
     ),
     Plant(
         "skip connection",
         "the backward forgets that x also goes past the perceptron",
         "train.py",
-        (
-            (
-                "fused.py",
-                "of_standardized(of_a @ (up * gain), z, r).add_(cotangent)",
-                "of_standardized(of_a @ (up * gain), z, r)",
-            ),
-        ),
+        (("fused.py", "return of_x.add_(cotangent), of_gain", "return of_x, of_gain"),),
         "GW101",
-        "return of_x, *of_scaled(of_a.t() @ z, up, gain), of_down",
+        "return of_x, of_gain, of_a.t() @ n, of_down",
         steps=4,
     ),
     Plant(
         "cotangent ignored",
         "the gradient of W is that of a sum: it does not look at the cotangent",
         "train.py",
-        (
-            (
-                "fused.py",
-                "*of_scaled(cotangent.t() @ z, weight, gain)",
-                "*of_scaled(torch.ones_like(cotangent).t() @ z, weight, gain)",
-            ),
-        ),
+        (("fused.py", "mean, r), cotangent.t() @ n", "mean, r), torch.ones_like(cotangent).t() @ n"),),
         "GW101",
-        "torch.ones_like(cotangent).t() @ z",
+        "torch.ones_like(cotangent).t() @ n",
         steps=4,
     ),
     Plant(
         "cotangent written on",
         "the backward adds its own part to the cotangent in place",
         "train.py",
-        (
-            (
-                "fused.py",
-                "of_standardized(of_a @ (up * gain), z, r).add_(cotangent)",
-                "cotangent.add_(of_standardized(of_a @ (up * gain), z, r))",
-            ),
-        ),
+        (("fused.py", "return of_x.add_(cotangent), of_gain", "return cotangent.add_(of_x), of_gain"),),
         "GW202",
         "@perceptron.backward\ndef _(",
         steps=4,
@@ -128,8 +110,8 @@ PLANTS = (
         (
             (
                 "fused.py",
-                "    of_down = cotangent.t() @ F.gelu(a)\n",
-                "    hidden, of_down = F.gelu(a), torch.zeros_like(down)\n"
+                "    of_down = cotangent.t() @ gelu(a)\n",
+                "    hidden, of_down = gelu(a), torch.zeros_like(down)\n"
                 "    for row in range(cotangent.shape[0]):\n"
                 "        of_down += cotangent[row, :, None] * hidden[row]\n",
             ),
