@@ -27,7 +27,7 @@ os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" 
 
 
 # Fixtures that take long: what asks for one of them runs in one worker, others would make it again.
-MADE_ONCE = ("executed", "refusals", "site")
+MADE_ONCE = ("executed", "refusals", "site", "wheel")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

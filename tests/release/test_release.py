@@ -5,7 +5,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,16 +15,19 @@ ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "release"
 
 
-@pytest.fixture(scope="module")
-def release() -> Callable[..., list[str]]:
-    """``contents.faults_of_wheel`` and its kin, from a folder that is no package."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("release_contents", TOOL / "contents.py")
+def of_the_tool(name: str) -> ModuleType:
+    """A module of a folder that is no package."""
+    spec = spec_from_file_location(f"release_{name}", TOOL / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return lambda wheel: list(module.faults_of_wheel(wheel, ROOT))
+    return module
+
+
+@pytest.fixture(scope="module")
+def release() -> Callable[..., list[str]]:
+    contents = of_the_tool("contents")
+    return lambda wheel: list(contents.faults_of_wheel(wheel, ROOT))
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +86,12 @@ def test_the_wheel_works_in_an_environment_that_holds_nothing_else(tmp_path: Pat
     done = subprocess.run([sys.executable, TOOL, "--into", tmp_path], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(": ok") == 4
+
+
+@pytest.mark.parametrize("door", ["the_command", "the_library", "the_doctor"])
+def test_what_the_trial_of_a_wheel_asks_for_is_there(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make release` asks it of a wheel alone; here it shows that the trial itself can pass."""
+    monkeypatch.chdir(tmp_path)
+    getattr(of_the_tool("smoke"), door)()
