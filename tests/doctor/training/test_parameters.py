@@ -139,6 +139,10 @@ TOLD = {
         optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.01)
         """ + loop("second = F.mse_loss(other(x)[:, 0], y)  # here\n    print(second.item())\n"
                    "    loss = F.mse_loss(model(x)[:, 0], y)")),
+    "a layer that is called with gradients off": ("GW624", "info", """
+        body, model = nn.Linear(6, 6), nn.Linear(6, 1)
+        optimizer = torch.optim.SGD([*body.parameters(), *model.parameters()], lr=0.01)
+        """ + loop("with torch.no_grad(): h = body(x)  # here\n    loss = F.mse_loss(model(h)[:, 0], y)")),
     "a layer that nobody calls": ("GW624", "info", """
         model = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # at the step

@@ -38,6 +38,7 @@ class Missing:
     owner: weakref.ref[Module] | None = None
     is_part: bool = False
     called_at: Location | None = None
+    unrecorded_at: Location | None = None  # called as well, with gradients off
     cut: Cut | None = None
 
     def moves(self) -> bool:
@@ -70,7 +71,8 @@ class Use:
             return
         kinds: dict[Absence, list[Missing]] = {}
         for one in (one for one in missing if not one.is_part):
-            used = one.called_at is not None or one.cut is not None  # no module's call, but seen behind a cut
+            # No module's call, but seen behind a cut; what a module does under no_grad may be left out on purpose.
+            used = one.called_at is not None or (one.cut is not None and one.unrecorded_at is None)
             kind: Absence = "all" if len(missing) == self.held else "cut" if used else "unused"
             kinds.setdefault(kind, []).append(one)
         for kind, ones in kinds.items():
@@ -85,6 +87,7 @@ class Use:
                 modules=tuple(dict.fromkeys(one.module for one in ones if one.module)),
                 made_at=self.made_at,
                 called_at=ones[0].called_at,
+                unrecorded_at=next((one.unrecorded_at for one in ones if one.unrecorded_at), None),
                 cut_at=cut.location if (cut := next((one.cut for one in ones if one.cut), None)) is not None else None,
                 cut_by=cut.text if cut is not None else "",
             )
@@ -165,8 +168,15 @@ class CutOff:
     def _note(self, module: Module, args: Any) -> None:
         """A module is called: is it one whose parameters get no gradient?"""
         self._left -= 1
-        missing = self._owners.get(id(module), ()) if self._left > 0 and torch.is_grad_enabled() else ()
+        missing = self._owners.get(id(module), ()) if self._left > 0 else ()
         frame = user_frame(1) if missing else None
+        if frame is None:
+            return
+        here = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
         for one in missing:
-            if one.owner is not None and one.owner() is module and one.called_at is None and frame is not None:
-                one.called_at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+            if one.owner is None or one.owner() is not module:
+                continue
+            if torch.is_grad_enabled():
+                one.called_at = one.called_at or here
+            else:
+                one.unrecorded_at = one.unrecorded_at or here

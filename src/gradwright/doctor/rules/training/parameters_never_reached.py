@@ -1,15 +1,15 @@
 """What it finds
     Parameters of an optimizer whose gradient is `None` at every step that was looked at: all of them, those of layers
-    that were called but are cut from the loss, or those of layers that nobody called.
+    that were called but are cut from the loss, or those of layers that nobody called, or with gradients off only.
 
 Why it matters
     A step passes over parameters without a gradient, silently. If it has none at all, the training does nothing; a
     layer that is called and cut stays random, and what follows sees random features.
 
 When it is fine
-    A layer that is not called costs nothing but memory and is told as information. What moves by other means (an
-    average of weights, a codebook) is not reported, and neither is a bias whose weight gets a gradient: a loss made of
-    derivatives does not reach the last one.
+    A layer that is not called costs nothing but memory, and one that is called under `no_grad` may be meant to stay as
+    it is: both are told as information. What moves by other means (an average of weights, a codebook) is not reported,
+    and neither is a bias whose weight gets a gradient: a loss made of derivatives does not reach the last one.
 
 The fix
     Find the cut between the layer and the loss: `detach()`, `.data`, `.item()`, `torch.tensor(...)`, `no_grad`,
@@ -83,6 +83,20 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
                     "if it is meant to stay: requires_grad_(False), and leave it out of the optimizer",
                 ],
                 evidence=[unreached.id],
+            )
+        elif unreached.unrecorded_at is not None:
+            yield RULE.finding(
+                subject,
+                at=unreached.unrecorded_at,
+                message=f"no gradient ever reaches {names}: their layers are called with gradients off only",
+                why=f"{_layers(unreached)} ran under no_grad or inference_mode, which records nothing; .grad was set "
+                f"{seen} ({unreached.count} of {unreached.held} parameters that {subject.name} holds).",
+                hints=[
+                    "if they are to learn: take the call out of torch.no_grad()",
+                    "if they are to stay as they are: requires_grad_(False), and leave them out of the optimizer",
+                ],
+                evidence=[unreached.id],
+                severity="info",
             )
         else:
             yield RULE.finding(

@@ -36,8 +36,9 @@ class UnreachedParameters(Fact):
     """Parameters of an optimizer that had no gradient at any of the steps that were looked at.
 
     ``absence``: all that it holds; those of modules that were called all the same ("cut"; ``called_at`` is where), and
-    that no one called. ``made_at``: where the optimizer was. ``cut_at``: the call, ``cut_by`` as a text, that was given
-    something with a graph that leads to them, and gave something without one that went on into the loss.
+    those that no one called with gradients on (``unrecorded_at``: where one was called with gradients off).
+    ``made_at``: where the optimizer was. ``cut_at``: the call, ``cut_by`` as a text, that was given something with a
+    graph that leads to them, and gave something without one that went on into the loss.
     """
 
     names: tuple[str, ...]
@@ -48,6 +49,7 @@ class UnreachedParameters(Fact):
     modules: tuple[str, ...] = ()
     made_at: Location | None = None
     called_at: Location | None = None
+    unrecorded_at: Location | None = None
     cut_at: Location | None = None
     cut_by: str = ""
 
