@@ -53,9 +53,5 @@ def share_of_step(cost: CostlyGraph) -> str:
     return f"{min(1.0, cost.seconds / max(cost.step_cpu_seconds, 1e-9)) * 100:.0f} % of a step's work"
 
 
-def milliseconds(cost: CostlyGraph) -> str:
-    return f"{cost.seconds * 1e3:.2g} ms"
-
-
 def within(inner: Location, outer: Location) -> bool:
     return inner.path == outer.path and outer.line <= inner.line <= (outer.end_line or outer.line)

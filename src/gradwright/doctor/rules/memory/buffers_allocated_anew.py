@@ -21,6 +21,7 @@ References
 
 from collections.abc import Iterator
 
+from gradwright.doctor.rules.costs import duration
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import FreshBuffers, PageFaults
 from gradwright.doctor.session.model import Finding, Subject
@@ -51,18 +52,14 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             message=f"this backward spends about {share * 100:.0f} % of its CPU time on page faults: its buffers are "
             "allocated anew each time",
             why=f"{anew:,} page faults a call, in the median, and {seen.step_faults:,} page faults from one backward "
-            f"to the next. One costs {each * 1e6:.2g} us here: a fresh buffer of {trial.buffer_bytes // 1_000_000} MB "
-            f"took {_ms(trial.seconds)} to fill, and {_ms(trial.kept_seconds)} where freed memory stayed with the "
-            "process.",
+            f"to the next. One costs {duration(each)} here: a fresh buffer of {trial.buffer_bytes // 1_000_000} MB "
+            f"took {duration(trial.seconds)} to fill, and {duration(trial.kept_seconds)} where freed memory stayed with "
+            "the process.",
             hints=[
-                f"gradwright.retain_freed_memory() at the start would save about {_ms(saved)} of the "
-                f"{_ms(seen.seconds)} of CPU time that a backward takes here, and up to {_ms(in_step)} a step",
+                f"gradwright.retain_freed_memory() at the start would save about {duration(saved)} of the "
+                f"{duration(seen.seconds)} of CPU time that a backward takes here, and up to {duration(in_step)} a "
+                "step",
                 "it is process-wide and can't be undone",
             ],
             evidence=[seen.id, trial.id],
         )
-
-
-def _ms(seconds: float) -> str:
-    """Two digits: more were not measured."""
-    return f"{float(f'{seconds * 1e3:.2g}'):g} ms"

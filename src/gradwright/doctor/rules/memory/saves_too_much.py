@@ -21,7 +21,7 @@ References
 
 from collections.abc import Iterator
 
-from gradwright.doctor.rules.costs import size
+from gradwright.doctor.rules.costs import duration, size
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import FunctionCalls, SavedTooMuch
 from gradwright.doctor.session.model import Finding, Subject
@@ -56,4 +56,4 @@ def _cost(facts: Facts, what: str) -> str:
     if calls is None or not calls.forward_calls:
         return ""
     seconds = calls.forward_seconds / calls.forward_calls
-    return f" To make {what} again takes no longer than the forward, {seconds * 1e3:.2g} ms."
+    return f" To make {what} again takes no longer than the forward, {duration(seconds)}."

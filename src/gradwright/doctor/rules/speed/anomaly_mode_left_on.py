@@ -18,6 +18,7 @@ References
 
 from collections.abc import Iterator
 
+from gradwright.doctor.rules.costs import duration
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import AnomalyMode
 from gradwright.doctor.session.model import Finding, Subject
@@ -47,6 +48,6 @@ def _cost(mode: AnomalyMode) -> str:
     if mode.seconds_under <= mode.seconds or not mode.seconds:
         return ""
     return (
-        f" A small network's step took {mode.seconds_under * 1e3:.2g} ms under it on this machine, and "
-        f"{mode.seconds * 1e3:.2g} ms without: {mode.seconds_under / mode.seconds:.1f} times as long."
+        f" A small network's step took {duration(mode.seconds_under)} under it on this machine, and "
+        f"{duration(mode.seconds)} without: {mode.seconds_under / mode.seconds:.1f} times as long."
     )

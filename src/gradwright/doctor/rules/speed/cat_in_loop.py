@@ -19,8 +19,8 @@ References
 
 from collections.abc import Iterator
 
-from gradwright.doctor.rules.costs import size
-from gradwright.doctor.rules.graph_costs import milliseconds, share_of_step, worth_a_word
+from gradwright.doctor.rules.costs import duration, size
+from gradwright.doctor.rules.graph_costs import share_of_step, worth_a_word
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import CostlyGraph, LoopShape, LoopsTreated
 from gradwright.doctor.session.model import Finding, Subject
@@ -35,8 +35,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             at=cost.location or subject.location,
             message=f"a tensor is grown by {cost.count} calls of cat: {size(cost.bytes)} are copied for a result of "
             f"shape {list(cost.shape)}",
-            why=f"Each call copies what is there already: about {milliseconds(cost)}, {share_of_step(cost)} (tried on "
-            f"this machine; found at {cost.looks} steps, from step {cost.first} on).",
+            why=f"Each call copies what is there already: about {duration(cost.seconds)}, {share_of_step(cost)} (tried "
+            f"on this machine; found at {cost.looks} steps, from step {cost.first} on).",
             hints=["append the parts to a list in the loop, and torch.cat the list once behind it"],
             evidence=[cost.id, treated.id],
         )

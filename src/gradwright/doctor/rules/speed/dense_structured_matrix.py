@@ -19,7 +19,8 @@ References
 
 from collections.abc import Iterator
 
-from gradwright.doctor.rules.graph_costs import milliseconds, share_of_step, worth_a_word
+from gradwright.doctor.rules.costs import duration
+from gradwright.doctor.rules.graph_costs import share_of_step, worth_a_word
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import CostlyGraph, LoopsTreated
 from gradwright.doctor.session.model import Finding, Subject
@@ -34,8 +35,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             subject,
             at=cost.location or subject.location,
             message=f"{text} multiplies with a diagonal matrix of shape {list(cost.shape)}",
-            why=f"All but its diagonal is zero: with the zeros it takes about {milliseconds(cost)} more than without, "
-            f"{share_of_step(cost)} (forward and backward, tried on this machine; found at {cost.looks} steps, from "
+            why=f"All but its diagonal is zero: with the zeros it takes about {duration(cost.seconds)} more than "
+            f"without, {share_of_step(cost)} (forward and backward, tried on this machine; found at {cost.looks} steps, from "
             f"step {cost.first} on).",
             hints=[
                 "scale the rows: v[:, None] * b instead of torch.diag(v) @ b"

@@ -23,6 +23,7 @@ References
 
 from collections.abc import Iterator
 
+from gradwright.doctor.rules.costs import duration
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import HostSync
 from gradwright.doctor.session.model import Finding, Subject
@@ -49,7 +50,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
         subject,
         at=first.location,
         message=f"the script waits for the GPU {_times(often)} in each step, "
-        f"{_ms(seconds)} of the {_ms(first.step_seconds)} that a step takes",
+        f"{duration(seconds)} of the {duration(first.step_seconds)} that a step takes",
         why=f"In steps {first.first_step + 1} to {first.first_step + first.steps}: {_listed(found)}. Each waits until "
         "the GPU has done all that it was sent, and sends it nothing meanwhile.",
         hints=_hints(found),
@@ -65,7 +66,7 @@ def _felt(sync: HostSync) -> float:
 def _listed(found: list[HostSync]) -> str:
     told = [
         f"{sync.call} at {sync.location.path}:{sync.location.line}, {_times(sync.calls / sync.steps)} a step, "
-        f"{_ms(sync.seconds / sync.steps)}"
+        f"{duration(sync.seconds / sync.steps)}"
         for sync in found[:_MOST]
     ]
     left = len(found) - _MOST
@@ -86,7 +87,3 @@ def _hints(found: list[HostSync]) -> list[str]:
 
 def _times(count: float) -> str:
     return "once" if count == 1 else f"{count:.3g} times"
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.2g} ms"

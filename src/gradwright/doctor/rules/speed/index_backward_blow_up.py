@@ -20,8 +20,8 @@ References
 
 from collections.abc import Iterator
 
-from gradwright.doctor.rules.costs import size
-from gradwright.doctor.rules.graph_costs import milliseconds, share_of_step, worth_a_word
+from gradwright.doctor.rules.costs import duration, size
+from gradwright.doctor.rules.graph_costs import share_of_step, worth_a_word
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import CostlyGraph, LoopShape, LoopsTreated
 from gradwright.doctor.session.model import Finding, Subject
@@ -40,7 +40,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             message=f"{text} takes {cost.count} {'slices' if same else 'entries'} of one tensor of shape "
             f"{list(cost.shape)}, one by one: their backward fills {size(cost.bytes)} with zeros",
             why=f"Each {'slice' if same else 'entry'} has a backward as large as the whole tensor: about "
-            f"{milliseconds(cost)} together, {share_of_step(cost)} (tried on this machine; found at {cost.looks} "
+            f"{duration(cost.seconds)} together, {share_of_step(cost)} (tried on this machine; found at {cost.looks} "
             f"steps, from step {cost.first} on).",
             hints=[
                 f"take them apart once, before the loop: x.{'split(size' if same else 'unbind('}{axis}), whose "

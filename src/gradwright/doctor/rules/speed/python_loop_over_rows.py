@@ -26,7 +26,8 @@ References
 
 from collections.abc import Iterator
 
-from gradwright.doctor.rules.graph_costs import milliseconds, row_loops, share_of_step
+from gradwright.doctor.rules.costs import duration
+from gradwright.doctor.rules.graph_costs import row_loops, share_of_step
 from gradwright.doctor.rules.rule import Facts, Rule
 from gradwright.doctor.session.facts import ArrayTwin, CostlyGraph, LoopShape, LoopsTreated
 from gradwright.doctor.session.model import Finding, Subject
@@ -60,7 +61,7 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             message=f"the loop goes row by row: {cost.count} rounds of the same {cost.operations} operations",
             why=f"The graph has a part for each round: the same operations on the same shapes, the largest "
             f"{list(cost.other)}, from the same tensors, and none uses another. One at a time they take about "
-            f"{milliseconds(cost)} more than all at once, {share_of_step(cost)} (tried on this machine; found at "
+            f"{duration(cost.seconds)} more than all at once, {share_of_step(cost)} (tried on this machine; found at "
             f"{cost.looks} steps, from step {cost.first} on).",
             hints=[
                 "call it once, on all rows: most operations take a batch along the first axis; pairs by unsqueeze",
