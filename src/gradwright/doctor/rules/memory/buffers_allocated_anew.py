@@ -53,8 +53,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             "allocated anew each time",
             why=f"{anew:,} page faults a call, in the median, and {seen.step_faults:,} page faults from one backward "
             f"to the next. One costs {duration(each)} here: a fresh buffer of {trial.buffer_bytes // 1_000_000} MB "
-            f"took {duration(trial.seconds)} to fill, and {duration(trial.kept_seconds)} where freed memory stayed with "
-            "the process.",
+            f"took {duration(trial.seconds)} to fill, and {duration(trial.kept_seconds)} where freed memory "
+            "stayed with the process.",
             hints=[
                 f"gradwright.retain_freed_memory() at the start would save about {duration(saved)} of the "
                 f"{duration(seen.seconds)} of CPU time that a backward takes here, and up to {duration(in_step)} a "

@@ -36,8 +36,8 @@ def judge(subject: Subject, facts: Facts) -> Iterator[Finding]:
             at=cost.location or subject.location,
             message=f"{text} multiplies with a diagonal matrix of shape {list(cost.shape)}",
             why=f"All but its diagonal is zero: with the zeros it takes about {duration(cost.seconds)} more than "
-            f"without, {share_of_step(cost)} (forward and backward, tried on this machine; found at {cost.looks} steps, from "
-            f"step {cost.first} on).",
+            f"without, {share_of_step(cost)} (forward and backward, tried on this machine; found at {cost.looks} steps,"
+            f" from step {cost.first} on).",
             hints=[
                 "scale the rows: v[:, None] * b instead of torch.diag(v) @ b"
                 if cost.dim == 0
