@@ -62,7 +62,7 @@ def main(way, steps):
                 os.kill(os.getpid(), signal.SIGKILL)
             if way == "exits":
                 os._exit(7)
-        if way == "hangs" and rank == 1 and step == 1:  # before the time is up, on a slow machine as well
+        if way == "hangs" and rank == 1 and step == 2:  # DDP's second forward waits for the other ranks as well
             time.sleep(1000)
         if way == "slow":
             time.sleep(0.05 * (1 + rank))
