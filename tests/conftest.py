@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from gradwright.doctor.conduct import note_death
 from gradwright.doctor.examination import RULE_FAILED, judge_journal
 from gradwright.doctor.options import Options
+from gradwright.doctor.render import render
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
 
@@ -192,6 +193,18 @@ def masked(text: str) -> str:
 def _flowing(text: str) -> list[str]:
     """The words: where a line breaks and how wide a column is hangs on how long a time was."""
     return masked(" ".join(text.split())).split()
+
+
+@pytest.fixture
+def shown() -> Callable[[Report], str]:
+    """The terminal's report, without what there was no time for: that hangs on what else the machine does."""
+
+    def shown(report: Report) -> str:
+        late = [one for one in report.not_examined if "time limit" in one.why or "used up" in one.why]
+        kept = tuple(one for one in report.not_examined if one not in late)
+        return render(replace(report, not_examined=kept), "terminal", width=100, color=False)
+
+    return shown
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gradwright.doctor.render import render
 from gradwright.doctor.rules import all_rules
 from variants import VARIANTS
 
@@ -36,12 +35,14 @@ def test_what_the_library_tells_is_printed_by_the_bad_script_and_not_by_the_good
 
 
 @pytest.mark.parametrize("code", [pytest.param(code, marks=pytest.mark.xdist_group(code)) for code in CASES])
-def test_the_bad_script_has_the_finding_and_looks_like_its_golden(code: str, run: Callable, golden: Callable) -> None:
+def test_the_bad_script_has_the_finding_and_looks_like_its_golden(
+    code: str, run: Callable, shown: Callable, golden: Callable
+) -> None:
     bad = HERE / "cases" / code / "bad.py"
     ran = run(bad, **_where(code))
     assert code in ran.codes
     TOLD[code] = told(ran, code)
-    golden(render(ran.report, "terminal", width=100, color=False), bad.with_name("bad.golden.txt"))
+    golden(shown(ran.report), bad.with_name("bad.golden.txt"))
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gradwright.doctor.render import render
 from warm import OURS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -93,7 +92,7 @@ def test_no_example_is_left_out():
 
 @pytest.mark.parametrize(("script", "arguments", "codes"), SAID, ids=[script for script, _, _ in SAID])
 def test_an_example_looks_like_its_golden(
-    script: str, arguments: tuple[str, ...], codes: list[str], run: Callable, golden: Callable
+    script: str, arguments: tuple[str, ...], codes: list[str], run: Callable, shown: Callable, golden: Callable
 ) -> None:
     path = EXAMPLES / script
     ran = run(path, *arguments, ignore=("GW303",))  # information that hangs on a stopwatch
@@ -101,7 +100,7 @@ def test_an_example_looks_like_its_golden(
     report = replace(
         ran.report, script=replace(ran.report.script, not_selected=0)
     )  # how many GW303: the same stopwatch
-    golden(render(report, "terminal", width=100, color=False), path.with_suffix(".golden.txt"))
+    golden(shown(report), path.with_suffix(".golden.txt"))
 
 
 def test_a_mask_bug_that_is_stopped_while_its_loss_is_finite_is_not_called_nan(run: Callable) -> None:
