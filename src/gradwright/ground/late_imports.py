@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-# torch.autograd.grad and backward, where they are given cotangents (torch 2.11 to 2.13): it brings sympy, half a
-# second to two.
+# torch.autograd.grad and backward, where they are given cotangents (seen in torch 2.13, 2026-11-28): it brings sympy,
+# half a second to two.
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
 
 

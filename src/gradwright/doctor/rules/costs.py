@@ -41,10 +41,11 @@ def duration(seconds: float) -> str:
     >>> duration(1.6), duration(0.25), duration(0.0073), duration(41e-6), duration(137.0)
     ('1.6 s', '250 ms', '7.3 ms', '41 us', '137 s')
     """
-    unit, amount = next(
-        ((unit, seconds / size) for unit, size in (("s", 1.0), ("ms", 1e-3)) if seconds >= 0.995 * size),
-        ("us", seconds * 1e6),
-    )
+    unit, amount = "us", seconds * 1e6
+    if seconds >= 0.995:
+        unit, amount = "s", seconds
+    elif seconds >= 0.995e-3:
+        unit, amount = "ms", seconds * 1e3
     return f"{float(f'{amount:.2g}'):g} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
 
 

@@ -170,13 +170,7 @@ class CutOff:
         self._left -= 1
         missing = self._owners.get(id(module), ()) if self._left > 0 else ()
         frame = user_frame(1) if missing else None
-        if frame is None:
-            return
-        here = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+        kind = "called_at" if torch.is_grad_enabled() else "unrecorded_at"
         for one in missing:
-            if one.owner is None or one.owner() is not module:
-                continue
-            if torch.is_grad_enabled():
-                one.called_at = one.called_at or here
-            else:
-                one.unrecorded_at = one.unrecorded_at or here
+            if one.owner is not None and one.owner() is module and getattr(one, kind) is None and frame is not None:
+                setattr(one, kind, location_in(frame.f_code, frame.f_lasti, frame.f_lineno))
