@@ -25,6 +25,10 @@ from gradwright.ground.graphs import graph_of
 
 aten = torch.ops.aten
 
+# Operations that a trace replaces by others: none. It must be said: without a table torch 2.14 and later replace detach
+# by alias, and where the forward leaves the graph could not be seen any more.
+DECOMPOSED: dict[Any, Callable[..., Any]] = {}
+
 
 @dataclass
 class Trace:
@@ -136,7 +140,7 @@ def trace(
     try:
         with quiet(), roots_of_sizes(), whole_interpolation(), torch.enable_grad():
             mode: Any = "fake" if symbols == "none" else "symbolic"
-            traced = make_fx(joint, tracing_mode=mode)(*stand_ins(tensors, wanted, symbols))
+            traced = make_fx(joint, DECOMPOSED, tracing_mode=mode)(*stand_ins(tensors, wanted, symbols))
         graph, captured = _read(traced, names, seen)
     except Mutation:
         raise
@@ -175,7 +179,7 @@ def trace_forward(
         with quiet(), roots_of_sizes(), whole_interpolation(), torch.enable_grad():
             functional = torch.func.functionalize(run, remove="mutations")
             given = stand_ins(tensors, [False] * len(tensors), symbols)
-            traced = make_fx(functional, tracing_mode="symbolic")(*given)
+            traced = make_fx(functional, DECOMPOSED, tracing_mode="symbolic")(*given)
         graph, captured = _read(traced, names, seen)
     except Mutation as mutation:
         raise writes_to_input(label, users_line(mutation.__traceback__)) from None
