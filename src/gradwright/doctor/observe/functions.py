@@ -7,7 +7,7 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -61,12 +61,15 @@ class FunctionWatch:
         self.uses: dict[type[Function], FunctionUse] = {}
         self._before_forward = guarded(self._look_at_inputs, on_fault)
         self._await_cotangents = guarded(self._join_cotangents, on_fault)
+        self._before_backward = guarded(self._look_at_backward, on_fault)
+        self._after_call = guarded(self._count_time, on_fault)
+        self._skip_since = guarded(self._skip, on_fault)
         self._keep_cotangents = guarded(self._copy_cotangents, on_fault)
         self._restore: list[Callable[[], None]] = []
 
     def install(self) -> None:
         original_apply = Function.__dict__["apply"]
-        watched = self._watched_apply(original_apply.__func__)
+        watched = self._watched_apply(original_apply)
         Function.apply = classmethod(watched)  # type: ignore[method-assign, assignment]  # that is what watching means
         self._restore.append(lambda: setattr(Function, "apply", original_apply))
         for name in ("apply", "apply_boxed"):
@@ -79,31 +82,32 @@ class FunctionWatch:
         while self._restore:
             self._restore.pop()()
 
-    def _watched_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched_apply(self, original_apply: Any) -> Callable[..., Any]:
+        """``original_apply``: the class method as it lies in ``Function.__dict__``. It is written in Python up to torch
+        2.13 and in C from 2.14 on, where it has no ``__func__``; ``__get__`` binds either to a class."""
+
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            original = original_apply.__get__(None, cls)
             if cls.__module__.startswith(_NOT_THE_USERS) or torch.compiler.is_compiling():
-                return original(cls, *args, **kwargs)
+                return original(*args, **kwargs)
             return self._forward(original, cls, args, kwargs)
 
         # Dynamo knows a bound `MyFunction.apply` by this name.
-        apply.__name__, apply.__qualname__, apply.__doc__ = "apply", "Function.apply", original.__doc__
+        apply.__name__, apply.__qualname__, apply.__doc__ = "apply", "Function.apply", original_apply.__doc__
         return apply
 
     def _forward(self, original: Callable[..., Any], cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrived = time.perf_counter()
         seen = self._before_forward(cls, args, bool(kwargs))
         if seen is None:
-            return original(cls, *args, **kwargs)
+            return original(*args, **kwargs)
         use, kept = seen
+        self._skip_since(arrived)
         started = time.perf_counter()
-        self._clock.skip(started - arrived)
         try:
-            result = original(cls, *args, **kwargs)
+            result = original(*args, **kwargs)
         finally:
-            ended = time.perf_counter()
-            use.forward_seconds += ended - started
-            self._clock.saw(started, ended)
-            self._timeline.add(use.subject.id, "forward", started, ended)
+            self._after_call(use, "forward", started)
         self._await_cotangents(use, kept, args, result)
         return result
 
@@ -137,25 +141,39 @@ class FunctionWatch:
 
     def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(node: Any, *cotangents: Any) -> Any:
-            use = self.uses.get(node._forward_cls)
+            use = self._before_backward(node, cotangents)
             if use is None:
                 return original(node, *cotangents)
+            started = time.perf_counter()
+            try:
+                return original(node, *cotangents)
+            finally:
+                self._after_call(use, "backward", started)
+
+        apply.__name__, apply.__doc__ = original.__name__, original.__doc__
+        return apply
+
+    def _look_at_backward(self, node: Any, cotangents: tuple[Any, ...]) -> FunctionUse | None:
+        use = self.uses.get(node._forward_cls)
+        if use is not None:
             use.backward_calls += 1
             use.nested = use.nested or (use.last_node is not None and use.last_node() is not node)
             kept = use.awaiting.pop(node, None)
             if kept is not None:
                 self._keep_cotangents(kept, cotangents)
-            started = time.perf_counter()
-            try:
-                return original(node, *cotangents)
-            finally:
-                ended = time.perf_counter()
-                use.backward_seconds += ended - started
-                self._clock.saw(started, ended)
-                self._timeline.add(use.subject.id, "backward", started, ended)
+        return use
 
-        apply.__name__, apply.__doc__ = original.__name__, original.__doc__
-        return apply
+    def _skip(self, arrived: float) -> None:
+        self._clock.skip(time.perf_counter() - arrived)
+
+    def _count_time(self, use: FunctionUse, way: Literal["forward", "backward"], started: float) -> None:
+        ended = time.perf_counter()
+        if way == "forward":
+            use.forward_seconds += ended - started
+        else:
+            use.backward_seconds += ended - started
+        self._clock.saw(started, ended)
+        self._timeline.add(use.subject.id, way, started, ended)
 
     def _copy_cotangents(self, kept: Kept, cotangents: tuple[Any, ...]) -> None:
         boxed = len(cotangents) == 1 and isinstance(cotangents[0], list)
