@@ -484,6 +484,79 @@ def test_a_fault_of_the_watching_never_becomes_the_scripts(
     assert "none of your business" in called.stderr
 
 
+PLANT = """
+from gradwright.doctor.observe import clock
+from gradwright.doctor.patient import Patient
+
+def plant(owner, name):
+    \"\"\"In place of a method, one that raises, in a file of the doctor's as far as a traceback can tell.\"\"\"
+    made = {}
+    exec(compile("def fail(*given): (1).a_name_that_is_gone", clock.__file__, "exec"), made)
+    setattr(owner, name, made["fail"])
+"""
+
+
+def test_a_script_goes_on_where_the_watching_cannot_begin(
+    gradwright: Callable, script: Callable, tmp_path: Path
+) -> None:
+    script(PLANT + 'plant(Patient, "_watch_torch")\n' + WRONG + "\nprint('the script went on', x.grad.tolist())\n")
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert called.code == 3
+    assert "the script went on [1.0, 1.0, 1.0]" in called.stderr  # its prints: the report has standard output
+    assert "the doctor itself failed; please report this" in called.stderr
+    assert "has no attribute 'a_name_that_is_gone'" in called.stderr
+    assert "nothing was judged: the doctor itself failed" in called.stdout
+    assert called.session.script.exit_code == 0 and called.session.script.exception is None
+
+
+@pytest.mark.parametrize("name", ["skip", "saw", "saw_gradient"])
+def test_a_script_goes_on_where_what_stands_around_its_calls_fails(
+    name: str, gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
+) -> None:
+    went_on = "\nprint('the script went on', x.grad.tolist())\n"
+    script(PLANT + f'plant(clock.Clock, "{name}")\n' + WRONG + went_on)
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert called.code == 3
+    assert "the script went on [1.0, 1.0, 1.0]" in called.stderr
+    assert called.stderr.count("has no attribute 'a_name_that_is_gone'") == 1
+    assert called.session.script.exit_code == 0 and called.session.script.exception is None
+
+
+def test_an_exception_of_the_doctors_own_that_ends_a_script_is_not_the_scripts(
+    gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
+) -> None:
+    script(PLANT + 'plant(clock.Clock, "stop_if_enough")\n' + WRONG)
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert called.code == 3
+    assert "the doctor itself failed; please report this" in called.stderr
+    assert "in fail" in called.stderr  # the frame that raised it is shown
+    assert called.session.script.exit_code == 1 and called.session.script.exception is None
+    assert not [finding for finding in called.session.findings if finding.subject == "script"]
+
+
+def test_an_observer_that_cannot_be_imported_is_not_examined_and_all_else_is(
+    gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
+) -> None:
+    script(
+        """
+        import sys
+
+        class Gone:
+            def find_spec(self, name, path=None, target=None):
+                if name == "gradwright.doctor.observe.lookers.kept_graphs":
+                    raise ImportError("cannot import name '_gone' from 'torch._C'")
+
+        sys.meta_path.insert(0, Gone())
+        """
+        + textwrap.indent(WRONG, " " * 8)
+    )
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert called.code == 1 and "GW101" in called.stdout
+    why = "it can't be watched with torch {}: ImportError: cannot import name '_gone' from 'torch._C'"
+    (left_out,) = [item for item in called.session.not_examined if item.what == "training: kept graphs"]
+    assert left_out.why == why.format(called.session.environment.torch)
+
+
 def test_a_function_that_writes_files_is_not_replayed(run: Callable, script: Callable, tmp_path: Path) -> None:
     ran = run(script(WRONG.replace("return x ** 2", "open('log.txt', 'a').write('forward ')\n        return x ** 2")))
     assert (tmp_path / "log.txt").read_text() == "forward "

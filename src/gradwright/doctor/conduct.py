@@ -83,14 +83,15 @@ def conduct(
         signs = _Signs()
         status = _attend(process, journal, options, signs, progress, company)
         seconds = time.monotonic() - started
-        if signs.stage != "finished" and signs.failure is None:
+        ended = signs.stage in ("finished", "failed")
+        if not ended:
             unasked = signs.polite_at is None and signs.interrupted_at is None
             if status < 0 and signs.examining_since is None and unasked:
                 note_death(journal, status)
             _judge_the_dead(command)
         interrupted, killed = signs.interrupted_at is not None, signs.polite_at is not None
         report = fold(journal)
-        if report.script.exit_code is None or not (signs.stage == "finished" or signs.failure is not None):
+        if report.script.exit_code is None or not ended:
             report = with_end(report, status, seconds, interrupted=interrupted, killed=killed)
         if interrupted or report.script.stopped_early == BY_CTRL_C:
             report = with_interruption(report)

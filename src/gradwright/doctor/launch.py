@@ -145,7 +145,14 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _show(error: BaseException) -> None:
-    """Through ``sys.excepthook``, which may be the user's own, as Python would have shown it without us."""
+    """Through ``sys.excepthook``, which may be the user's own, as Python would have shown it without us.
+
+    A fault of ours is shown by the command, at its end.
+    """
+    from gradwright.doctor.observe.guard import is_own_fault
+
+    if is_own_fault(error):
+        return
     _without_our_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)

@@ -21,6 +21,7 @@ from gradwright.doctor.ends import BEFORE_A_GRADIENT
 from gradwright.doctor.examination import examine, judge_journal, source_of
 from gradwright.doctor.launch import Program, find_program, half_imported, on_import_of_torch, run_program
 from gradwright.doctor.observe.clock import Clock, StoppedEarly
+from gradwright.doctor.observe.guard import guarded, is_own_fault
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
 from gradwright.doctor.ranks.stopping import clock_of
@@ -145,14 +146,21 @@ class Patient:
             self.watch.__exit__(None, None, None)
 
     def _torch_is_here(self) -> None:
-        from gradwright.doctor.observe.lookers.own_looks import OwnLooks
+        """We stand in the script's own import of torch: what fails here must not become the script's."""
+        guarded(self._watch_torch, self._failed)()
+
+    def _watch_torch(self) -> None:
         from gradwright.doctor.observe.watch import Watch
 
         self.watch = Watch(self.journal, self.clock, self.options.specimen_bytes).__enter__()
         self.watch.also(self.loops.facts)
         self.loops.is_compiling = sys.modules["torch"].compiler.is_compiling
         self.loops.try_live = _try_live(self.clock)
-        self.loops.on_look = next(one.found for one in self.watch.lookers if isinstance(one, OwnLooks))
+        self.loops.on_look = self.watch.own_look
+
+    def _failed(self, text: str) -> None:
+        """The watching failed, as a whole. What the text of the script says is still judged."""
+        self.journal.progress("failed", text)
 
     def _enough(self, number: int, frame: object) -> None:
         """Our conductor says that time is up. A script that swallows the interruption twice is ended from here."""
@@ -189,6 +197,9 @@ class Patient:
             return
         if isinstance(error, KeyboardInterrupt):
             self.clock.stopped_early, self._interrupted = BY_CTRL_C, True
+        if is_own_fault(error):
+            self._failed("".join(traceback.format_exception(error)))
+            return
         if half_imported("torch"):  # of which telling of a death makes use
             return
         from gradwright.doctor.observe.errors.death import describe_death

@@ -247,7 +247,8 @@ def test_a_script_has_its_spans_from_its_beginning_on(run, tmp_path: Path) -> No
         "for _ in range(2):\n    Double.apply(x).sum().backward()\n"
     )
     report = run(script).report
-    assert all(0.3 <= row[2] < report.script.seconds for row in columns(report))
+    starts = [row[2] for row in columns(report)]
+    assert starts[0] >= 0.3 and starts[0] == min(starts)  # the sleep is in it, though torch was not there yet
     trace = read_trace(render(report, "trace"))
     assert [event["name"] for event in spans_of(trace)] == [
         "Double.forward",

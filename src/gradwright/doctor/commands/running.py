@@ -15,7 +15,7 @@ import click
 from gradwright.doctor.commands.several_ranks import run_as_rank
 from gradwright.doctor.conduct import Conducted, conduct, save
 from gradwright.doctor.ranks.identity import this_rank
-from gradwright.doctor.session.model import MISSING, NotExamined
+from gradwright.doctor.session.model import DOCTOR_FAILED, MISSING, NotExamined
 
 if TYPE_CHECKING:
     from gradwright.doctor.options import Options
@@ -37,12 +37,12 @@ def run_and_keep(options: Options, session: Path, *, script_stdout: int | None) 
         if done is None:
             return None
     if done.failure is not None:
-        gap = NotExamined(MISSING, "the doctor itself failed")
+        gap = NotExamined(MISSING, DOCTOR_FAILED)
         report = dataclasses.replace(done.report, not_examined=(*done.report.not_examined, gap))
         done = Conducted(report, done.failure)
     done = Conducted(done.report, done.failure, _keep(done.report, session))
     if done.failure is not None:
-        click.echo(f"gradwright: the doctor itself failed; please report this:\n{done.failure}", err=True)
+        click.echo(f"gradwright: {DOCTOR_FAILED}; please report this:\n{done.failure}", err=True)
     return done
 
 

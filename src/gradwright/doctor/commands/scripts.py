@@ -148,4 +148,8 @@ def exit_code(report: Report, *, exit_zero: bool) -> int:
     if report.saw_nothing:
         click.echo("gradwright: the run was cut short before a gradient was seen: that is no clean bill", err=True)
         return FAILED
+    if report.unwatched:
+        what = " and ".join(report.unwatched)
+        click.echo(f"gradwright: {what} can't be watched with this torch: that is no clean bill", err=True)
+        return FAILED
     return CLEAN

@@ -17,11 +17,12 @@ from gradwright.doctor.launch import on_import_of_torch
 from gradwright.doctor.notebook.loops import CellLoops
 from gradwright.doctor.notebook.magic import Request
 from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.guard import is_own_fault
 from gradwright.doctor.observe.loops import LoopWatch
 from gradwright.doctor.options import Options
 from gradwright.doctor.render.shown import ShownReport, shown
 from gradwright.doctor.session.journal import Journal, fold
-from gradwright.doctor.session.model import MISSING, NotExamined, Subject
+from gradwright.doctor.session.model import DOCTOR_FAILED, MISSING, NotExamined, Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.cell_texts import kept_as, read_cell, with_imports
 from gradwright.doctor.source.cells import cell_names, renamed
@@ -77,18 +78,20 @@ class WatchedCell:
         self._cell_loops.forget()
 
     def _torch_is_here(self) -> None:
-        from gradwright.doctor.observe.bound_earlier import bound_earlier_seen
-        from gradwright.doctor.observe.lookers.own_looks import OwnLooks
+        from gradwright.doctor.observe.bound_earlier import bound_earlier_seen, find_bound_functions
         from gradwright.doctor.observe.watch import Watch
 
         if not self._stack.enter_context(bound_earlier_seen()):
-            why = "this torch defines it otherwise than those known here: call MyFunction.apply(...) in the cell"
-            self._journal.add(NotExamined("calls through an apply that earlier cells bound to a name", why))
+            for cls in find_bound_functions():
+                name = cls.__qualname__.replace("<locals>.", "")
+                what = f"calls of {name} through a name that an earlier cell gave to its apply"
+                why = f"this torch has `Function.apply` in C, so they can't be seen: call {name}.apply(...) in the cell"
+                self._journal.add(NotExamined(what, why))
         self._watch = self._stack.enter_context(Watch(self._journal, self._clock, whole_script=False))
         self._watch.also(self._loops.facts)
         self._loops.is_compiling = sys.modules["torch"].compiler.is_compiling
         self._loops.try_live = self._try_live
-        self._loops.on_look = next(one.found for one in self._watch.lookers if isinstance(one, OwnLooks))
+        self._loops.on_look = self._watch.own_look
 
     def _try_live(self, use: LoopUse, names: dict[str, Any], globals_: dict[str, Any]) -> None:
         from gradwright.doctor.gradient_loops import try_on_live_graph
@@ -157,6 +160,9 @@ class WatchedCell:
     def _died(self, error: BaseException | None, script: Subject) -> str:
         """The id of the fact that tells of the exception, "" if there is none to tell of."""
         if not isinstance(error, Exception) or self._watch is None:  # Ctrl-C and sys.exit() are meant
+            return ""
+        if is_own_fault(error):
+            self._journal.add(NotExamined(MISSING, f"{DOCTOR_FAILED}: {type(error).__name__}: {error}"))
             return ""
         from gradwright.doctor.observe.errors.death import describe_death
 

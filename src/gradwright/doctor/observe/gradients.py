@@ -89,7 +89,9 @@ class GradientWatch:
         self._clock, self._timeline = clock, timeline
         self._on_new, self._before, self._pulse = on_new, before_backward, pulse
         self._before_call = guarded(self._look, on_fault)
-        self._after = guarded(after_backward, on_fault)
+        self._after = after_backward
+        self._after_call = guarded(self._look_after, on_fault)
+        self._skip_since = guarded(self._skip, on_fault)
         self._late = late_losses.LateLosses(self._loss)
         self._read_late = guarded(self._late.read_all, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
@@ -118,22 +120,28 @@ class GradientWatch:
             self._pulse()
             if site is None:
                 return original(*args, **kwargs)
+            self._skip_since(arrived)
             started = time.perf_counter()
-            self._clock.skip(started - arrived)
             self._inside.depth = self._depth() + 1
             try:
                 return original(*args, **kwargs)
             finally:
                 self._inside.depth -= 1
-                ended = time.perf_counter()
-                site.calls += 1
-                site.seconds += ended - started
-                self._clock.saw(started, ended)
-                self._timeline.add(site.subject.id, "gradient call", started, ended)
-                if api == "backward":
-                    self._after(site.subject)
+                self._after_call(site, started)
 
         return call
+
+    def _skip(self, arrived: float) -> None:
+        self._clock.skip(time.perf_counter() - arrived)
+
+    def _look_after(self, site: Site, started: float) -> None:
+        ended = time.perf_counter()
+        site.calls += 1
+        site.seconds += ended - started
+        self._clock.saw(started, ended)
+        self._timeline.add(site.subject.id, "gradient call", started, ended)
+        if site.api == "backward":
+            self._after(site.subject)
 
     def _depth(self) -> int:
         depth: int = getattr(self._inside, "depth", 0)

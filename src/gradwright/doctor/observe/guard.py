@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import functools
+import linecache
+import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+from gradwright.errors import GradwrightError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,3 +33,29 @@ def guarded(call: Callable[P, T], on_fault: OnFault) -> Callable[P, T | None]:
             return None
 
     return attempt
+
+
+_DOCTOR = str(Path(__file__).resolve().parents[1]) + os.sep
+# What our stand-ins call on the script's behalf: by these names, so that what it raises is known for the script's.
+_HANDED_ON = ("original(", "execute(", "exec(", "compile(", "find(", "runpy.")
+
+
+def is_own_fault(error: BaseException) -> bool:
+    """Whether an exception that ended a script comes from the doctor's own code, called inside the script's.
+
+    Its innermost frame is then the doctor's, and the expression there is no call that was handed on for the script.
+    ``SyntaxError`` is always the script's, ``GradwrightError`` the answer to a wrong use of ours.
+
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as raised:
+    ...     is_own_fault(raised)
+    False
+    """
+    if not isinstance(error, Exception) or isinstance(error, (SyntaxError, GradwrightError)):
+        return False
+    innermost = (traceback.extract_tb(error.__traceback__) or [None])[-1]
+    if innermost is None or not innermost.filename.startswith(_DOCTOR):
+        return False
+    line = linecache.getline(innermost.filename, innermost.lineno or 0).encode()
+    return not line[innermost.colno or 0 :].decode(errors="replace").startswith(_HANDED_ON)

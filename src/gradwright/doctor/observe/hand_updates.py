@@ -20,8 +20,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.guard import OnFault
+from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
@@ -62,14 +61,15 @@ class _Seen:
             self.version = grad._version
 
 
-class HandUpdateWatch:
-    """Looks on until an optimizer takes a step: then the updates are the optimizer's business."""
+class HandUpdateWatch(Looker):
+    """Looks on until an optimizer takes a step: from then on optimizers are looked at."""
 
-    def __init__(
-        self, clock: Clock, on_new: Callable[[Subject], None], optimizers_seen: Callable[[], bool], on_fault: OnFault
-    ) -> None:
-        self._clock, self._on_new, self._optimizers_seen = clock, on_new, optimizers_seen
-        self._patches = Patches(on_fault)
+    looks_at = "updates of parameters without an optimizer"
+
+    def __init__(self, surroundings: Surroundings, optimizers_seen: Callable[[], bool]) -> None:
+        super().__init__(surroundings)
+        self._optimizers_seen = optimizers_seen
+        self._patches = Patches(self.on_fault)
         self._site: Subject | None = None
         self._leaves: list[weakref.ref[Tensor]] = []
         self._seen: list[_Seen] = []
@@ -113,9 +113,9 @@ class HandUpdateWatch:
         if self._subject is None:
             name = "the updates by hand"
             self._subject = Subject(f"optimizer:by hand@{site.location}", "optimizer", name, site.location, site.origin)
-            self._on_new(self._subject)
+            self.on_new(self._subject)
         self._steps += 1
-        self._clock.steps = max(self._clock.steps, self._steps)
+        self.clock.steps = max(self.clock.steps, self._steps)
         # One is enough: that of the bias, say, where only the weights' are cleared.
         if any(seen.moved() and seen.grad_is_uncleared() for seen in self._seen):
             self._stale += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import FrameType
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -33,6 +35,9 @@ class Looker:
     costs more must not be seen beside the step (``benchmarks/how_much_does_watching_cost.py``).
     """
 
+    #: What a report says was not examined where this looker can't be installed.
+    looks_at: ClassVar[str]
+
     def __init__(self, surroundings: Surroundings) -> None:
         self.clock, self.on_new = surroundings.clock, surroundings.on_new
         self.on_fault, self.apart = surroundings.on_fault, surroundings.apart
@@ -54,6 +59,9 @@ class Looker:
 
     def after_step(self, optimizer: Optimizer, subject: Subject) -> None:
         """It is over."""
+
+    def own_look(self, frame: FrameType, how: str, trains: bool, value: Any) -> None:
+        """A check for NaN of the script's own came upon ``value``; see ``source.own_looks``."""
 
     def facts(self) -> list[Fact]:
         """What is known by now; the same ids as before, as it grows."""

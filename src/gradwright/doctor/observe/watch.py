@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,24 +21,37 @@ from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.faults import FaultWatch
 from gradwright.doctor.observe.functions import FunctionWatch
 from gradwright.doctor.observe.gradients import GradientWatch
+from gradwright.doctor.observe.guard import guarded
 from gradwright.doctor.observe.hand_updates import HandUpdateWatch
 from gradwright.doctor.observe.looker import Looker, Surroundings
-from gradwright.doctor.observe.lookers import all_lookers
+from gradwright.doctor.observe.lookers import list_files, lookers_in
 from gradwright.doctor.observe.losses import LossWatch
 from gradwright.doctor.observe.optimizers import OptimizerWatch
 from gradwright.doctor.observe.specimens import DEFAULT_BYTES, SpecimenStore
 from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal
-from gradwright.doctor.session.model import Environment, NotExamined, Subject
+from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS, Environment, NotExamined, Subject
 from gradwright.doctor.source.places import definition, home, is_user_file
 
 _FLUSH_SECONDS = 0.5
 _FIRST_PULSES = 32  # a script that is killed early has had little time to be written about
+_LONGEST_REASON = 200  # characters of an error's first line
+
+
+class Observer(Protocol):
+    """What is put on before the script runs and taken off after it."""
+
+    def install(self) -> None: ...
+
+    def remove(self) -> None: ...
 
 
 class Watch:
     """Put on before the user's own imports, taken off before anything is tried.
+
+    An observer that this torch doesn't let be installed is left out, and the journal says what is not examined for it.
+    One that fails later is taken off, and told as a fault of ours. The script goes on in either case.
 
     >>> import tempfile, pathlib
     >>> with Journal(pathlib.Path(tempfile.mkdtemp()) / "journal") as journal, Watch(journal, Clock()) as watch:
@@ -58,7 +74,6 @@ class Watch:
         self.losses = LossWatch(self._fault)
         self.functions = FunctionWatch(clock, self.timeline, self.store, self._meet, self._fault)
         around = Surroundings(clock, self._meet, self._fault, self.faults.ours)
-        self.lookers: list[Looker] = [looker(around) for looker in all_lookers()]
         self.optimizers = OptimizerWatch(
             clock,
             self.timeline,
@@ -69,30 +84,50 @@ class Watch:
             self._before_step,
             self._after_step,
         )
-        self.by_hand = HandUpdateWatch(clock, self._meet, self.optimizers.any_met, self._fault)
+        self.lookers: list[Looker] = [HandUpdateWatch(around, self.optimizers.any_met)]
+        for file in list_files():
+            try:
+                self.lookers += [kind(around) for kind in lookers_in(file)]
+            except Exception as error:
+                self._leave_out(f"training: {file.replace('_', ' ')}", error)
         self.gradients = GradientWatch(
             clock, self.timeline, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
         )
+        self._functions_watched = False
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
     def __enter__(self) -> Watch:
         self._journal.add(environment())
-        self.functions.install()
-        self.gradients.install()
-        self.optimizers.install()
-        self.by_hand.install()
-        for looker in self.lookers:
-            looker.install()
+        self._functions_watched = self._put_on(self.functions, CUSTOM_FUNCTIONS)
+        # What looks at the training goes by gradient calls and steps: with half of them it would miss the other half.
+        if self._put_on(self.gradients, GRADIENT_CALLS) and self._put_on(self.optimizers, "optimizer steps"):
+            self.lookers = [looker for looker in self.lookers if self._put_on(looker, looker.looks_at)]
+        else:
+            self.lookers = []
+            why = "it is looked at where gradients are taken and optimizers step, which can't be watched"
+            self._journal.add(NotExamined("the training around the gradients", why))
         return self
 
+    def _put_on(self, observer: Observer, what: str) -> bool:
+        """Install it, or say that ``what`` is not examined. Returns whether it is installed."""
+        try:
+            observer.install()
+        except Exception as error:
+            guarded(observer.remove, self._fault)()
+            self._leave_out(what, error)
+            return False
+        return True
+
+    def _leave_out(self, what: str, error: Exception) -> None:
+        first, *_ = str(error).strip().splitlines() or [""]
+        why = f"it can't be watched with torch {torch.__version__}: {type(error).__name__}: {first[:_LONGEST_REASON]}"
+        self._journal.add(NotExamined(what, why))
+
     def __exit__(self, *_: object) -> None:
-        self.losses.stop()
-        for looker in reversed(self.lookers):
-            looker.remove()
-        self.by_hand.remove()
-        self.optimizers.remove()
-        self.gradients.remove()
-        self.functions.remove()
+        observers: list[Observer] = [self.functions, self.gradients, self.optimizers, *self.lookers]
+        guarded(self.losses.stop, self._fault)()
+        for observer in reversed(observers):
+            guarded(observer.remove, self._fault)()
         self.clock.over = True
         self.flush()
         self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self.functions.calls_of_twins())
@@ -104,12 +139,10 @@ class Watch:
         self._more.append(facts)
 
     def facts(self) -> list[Fact]:
-        known = self.functions.facts() + self.gradients.facts() + self.optimizers.facts() + self.by_hand.facts()
-        known += self.faults.facts()
-        for looker in self.lookers:
-            known += looker.facts()
-        for more in self._more:
-            known += more()
+        core = (self.functions.facts, self.gradients.facts, self.optimizers.facts, self.faults.facts)
+        known: list[Fact] = []
+        for facts in (*core, *(looker.facts for looker in self.lookers), *self._more):
+            known += guarded(facts, self._fault)() or []
         return known
 
     def flush(self) -> None:
@@ -126,43 +159,57 @@ class Watch:
         self.losses.before_backward()
         self.faults.arrived(site)
         self.optimizers.before_backward(site)
-        self.by_hand.before_backward(site, root)
-        for looker in self.lookers:
-            looker.before_backward(site, root)
+        self._ask_lookers(lambda looker: looker.before_backward(site, root))
         self.faults.starts(site)
 
     def _after_backward(self, site: Subject) -> None:
         self.faults.ended(site)
-        self.by_hand.after_backward(site)
-        for looker in self.lookers:
-            looker.after_backward(site)
+        self._ask_lookers(lambda looker: looker.after_backward(site))
         self.faults.left(site)
         self.losses.after_backward()
 
     def _before_step(self, optimizer: Optimizer, subject: Subject) -> None:
-        for looker in self.lookers:
-            looker.before_step(optimizer, subject)
+        self._ask_lookers(lambda looker: looker.before_step(optimizer, subject))
 
     def _after_step(self, optimizer: Optimizer, subject: Subject) -> None:
+        self._ask_lookers(lambda looker: looker.after_step(optimizer, subject))
+
+    def own_look(self, frame: FrameType, how: str, trains: bool, value: Any) -> None:
+        """A check for NaN of the script's own came upon ``value``; see ``source.own_looks``."""
+        self._ask_lookers(lambda looker: looker.own_look(frame, how, trains, value))
+
+    def _ask_lookers(self, ask: Callable[[Looker], None]) -> None:
+        """Ask each in turn. One that fails is taken off: it costs the others nothing, and is not asked again."""
         for looker in self.lookers:
-            looker.after_step(optimizer, subject)
+            try:
+                ask(looker)
+            except Exception:
+                self.lookers = [other for other in self.lookers if other is not looker]
+                guarded(looker.remove, self._fault)()
+                self._fault(traceback.format_exc())
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""
         if not self._faulty:
             self._faulty = True
-            self._journal.add(NotExamined("part of what the script did", "the watching failed on it; see below"))
-            self._journal.progress("failed", text)
+            with contextlib.suppress(OSError):  # a full disk: whoever reads the journal will see that it broke off
+                self._journal.add(NotExamined("part of what the script did", "the watching failed on it; see below"))
+                self._journal.progress("failed", text)
 
     def _pulse(self) -> None:
         """Often called: write down what is known, always at first and every so often later; stop when it is enough."""
         self._pulses += 1
         if self._pulses <= _FIRST_PULSES or time.perf_counter() - self._flushed > _FLUSH_SECONDS:
-            self.flush()
-            self._journal.progress("watching", f"step {self.clock.steps}", done=self.clock.gradients)
+            guarded(self._write_down, self._fault)()
         self.clock.stop_if_enough()
 
+    def _write_down(self) -> None:
+        self.flush()
+        self._journal.progress("watching", f"step {self.clock.steps}", done=self.clock.gradients)
+
     def _never_met(self) -> list[NotExamined]:
+        if not self._functions_watched:
+            return []
         found = []
         for cls in _subclasses(Function):
             code = getattr(getattr(cls, "forward", None), "__code__", None)

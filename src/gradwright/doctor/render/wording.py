@@ -15,7 +15,7 @@ from typing import Literal
 from gradwright.doctor.render.of_ranks import on_ranks, wrong_on
 from gradwright.doctor.session.brought import rank_in
 from gradwright.doctor.session.facts import DeclaredSurrogate, FunctionCalls, GradientVerdict, RankRun
-from gradwright.doctor.session.model import BY_CTRL_C, Report, Script, Subject
+from gradwright.doctor.session.model import BY_CTRL_C, CUSTOM_FUNCTIONS, GRADIENT_CALLS, Report, Script, Subject
 
 Tone = Literal["good", "bad", "doubt", "quiet"]
 
@@ -103,7 +103,7 @@ def headline(report: Report) -> str:
     callables = sum(subject.kind == "callable" for subject in report.subjects)
     parts = [counted(functions, "custom Function")] if functions else []
     parts += [counted(callables, "callable")] if callables else []
-    parts = parts or ["no custom Functions"]
+    parts = parts or ["custom Functions not watched" if CUSTOM_FUNCTIONS in report.unwatched else "no custom Functions"]
     if not script.argv:
         return " · ".join(parts)
     if script.steps:
@@ -111,7 +111,8 @@ def headline(report: Report) -> str:
     elif script.gradients:
         parts.append(f"{counted(script.gradients, 'gradient call')} watched, no optimizer step")
     else:
-        parts.append("no gradient was asked for")
+        unwatched = GRADIENT_CALLS in report.unwatched
+        parts.append("gradient calls not watched" if unwatched else "no gradient was asked for")
     runs = list(report.of(RankRun))
     if runs:
         parts.append(counted(len(runs), "rank") if len(runs) == runs[0].world_size else _ranks_here(runs))

@@ -16,6 +16,9 @@ SCHEMA_VERSION = 1
 
 # What a report says was not examined when its run was cut short: there may be more findings, and more fixes.
 MISSING = "whatever is missing here"
+DOCTOR_FAILED = "the doctor itself failed"  # and why: a fault of ours, never the script's
+# What a report says was not examined where this torch doesn't let it be watched: no verdict is whole without these two.
+CUSTOM_FUNCTIONS, GRADIENT_CALLS = "calls of custom Functions", "calls of backward and autograd.grad"
 BY_CTRL_C = "by Ctrl-C"  # as ``stopped_early`` says it
 
 F = TypeVar("F", bound=Fact)
@@ -230,6 +233,12 @@ class Report:
         ran = bool(script.argv) or script.exit_code is not None
         watched = script.steps or script.gradients
         return ran and not watched and any(item.what == MISSING for item in self.not_examined)
+
+    @property
+    def unwatched(self) -> tuple[str, ...]:
+        """Of custom Functions and gradient calls, those that this torch didn't let be watched: that there is no finding
+        about them means nothing."""
+        return tuple(item.what for item in self.not_examined if item.what in (CUSTOM_FUNCTIONS, GRADIENT_CALLS))
 
     def subject(self, subject_id: str) -> Subject | None:
         return next((subject for subject in self.subjects if subject.id == subject_id), None)

@@ -10,7 +10,6 @@ import pytest
 
 from gradwright.doctor.observe import watch
 from gradwright.doctor.observe.clock import Clock
-from gradwright.doctor.observe.lookers.order import Order
 from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.rules import judge
 from gradwright.doctor.session.journal import Journal, fold
@@ -23,7 +22,7 @@ MINE = ("GW602", "GW603", "GW604", "GW605", "GW606", "GW607", "GW608", "GW609")
 
 @pytest.fixture(autouse=True)
 def no_other_looker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "all_lookers", lambda: (Order,))
+    monkeypatch.setattr(watch, "list_files", lambda: ["order"])
 
 
 @pytest.fixture

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import pkgutil
 
 from gradwright.doctor.observe.looker import Looker
 
 
-@functools.cache
-def all_lookers() -> tuple[type[Looker], ...]:
-    """Every looker, in the order of their files' names."""
-    found: list[type[Looker]] = []
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        found += [
-            kind
-            for kind in vars(module).values()
-            if isinstance(kind, type) and issubclass(kind, Looker) and kind.__module__ == module.__name__
-        ]
-    return tuple(found)
+def list_files() -> list[str]:
+    """The names of the files that hold lookers, in their order."""
+    return sorted(info.name for info in pkgutil.iter_modules(__path__))
+
+
+def lookers_in(file: str) -> list[type[Looker]]:
+    """The lookers of one file. Raises: whatever its import does, where this torch lacks a name that it needs."""
+    module = importlib.import_module(f"{__name__}.{file}")
+    return [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Looker) and kind.__module__ == module.__name__
+    ]

@@ -24,6 +24,8 @@ _LAYERS, _WIDTH, _ROUNDS = 4, 64, 15
 class AnomalyLooker(Looker):
     """Cost: a question to torch at each backward; a trial of 20 ms when the script is over, if it was left on."""
 
+    looks_at = "whether anomaly detection was left on"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._backwards = self._under = 0

@@ -38,6 +38,8 @@ class _Seen:
 class DroppedBackwards(Looker):
     """Looks on when Dynamo traces ``MyFunction.apply``; Dynamo's module is waited for, never imported."""
 
+    looks_at = "Functions whose backward torch.compile leaves out"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._seen: dict[type[Function], _Seen] = {}

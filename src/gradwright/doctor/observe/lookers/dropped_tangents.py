@@ -30,6 +30,8 @@ class _Seen:
 class DroppedTangents(Looker):
     """Stands in for the call of an operator object; outside forward mode it asks for one number and passes on."""
 
+    looks_at = "custom operators that drop tangents in forward mode"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._seen: dict[str, _Seen] = {}

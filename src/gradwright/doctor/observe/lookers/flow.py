@@ -74,6 +74,8 @@ class _Use:
 class FlowLooker(Looker):
     """Cost: at a look a walk over the graph and a pass over the chain's gradients; nothing at other steps."""
 
+    looks_at = "how gradients grow, shrink or end from layer to layer"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._sites: dict[str, _Site] = {}

@@ -53,6 +53,8 @@ class _Site:
 class GraphCostLooker(Looker):
     """Cost: a walk over the graph at a few steps; if something is found, a step under a function mode and a trial."""
 
+    looks_at = "operations whose backward costs more than it must"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._sites: dict[str, _Site] = {}

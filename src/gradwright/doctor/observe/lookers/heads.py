@@ -50,6 +50,8 @@ class _Site:
 class HeadLooker(Looker):
     """Walks from each root a few nodes down."""
 
+    looks_at = "how outputs and targets enter the losses"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._sites: dict[str, _Site] = {}

@@ -21,6 +21,8 @@ class HostSyncs(Looker):
     """Eight steps of the first optimizer that steps on a GPU are looked at. Cost there: a microsecond an operation;
     nothing where there is no GPU."""
 
+    looks_at = "where the script waits for a GPU"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._waits = waits.Waits(self.on_fault)

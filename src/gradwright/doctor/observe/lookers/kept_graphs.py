@@ -66,6 +66,8 @@ class _Site:
 class KeptGraphs(Looker):
     """Cost: a walk along one path of the graph at each of the first steps, and no more where nothing is kept."""
 
+    looks_at = "graphs that are kept from step to step"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._sites: dict[str, _Site] = {}

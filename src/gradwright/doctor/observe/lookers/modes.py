@@ -56,6 +56,8 @@ class _Followed:
 class ModeLooker(Looker):
     """Follows ``Module.train`` and the blocks without gradients."""
 
+    looks_at = "train and eval mode, and blocks without gradients"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._followed: list[_Followed] = []

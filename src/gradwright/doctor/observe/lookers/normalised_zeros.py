@@ -49,6 +49,8 @@ class _Short:
 class NormalisedZerosLooker(Looker):
     """Stands in for ``torch.nn.functional.normalize``."""
 
+    looks_at = "rows of zeros that are normalized"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._calls: Counter[tuple[Any, int]] = Counter()

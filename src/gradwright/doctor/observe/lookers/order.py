@@ -32,6 +32,8 @@ class Order(Looker):
     Cost: 0.1 ms a step at first, 20 microseconds later, 15 for each of several backwards.
     """
 
+    looks_at = "the order of clearing, backward, clipping and step"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._records, self._places, self._patches = Records(), Places(), Patches(self.on_fault)

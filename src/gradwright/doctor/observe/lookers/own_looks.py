@@ -13,7 +13,6 @@ from typing import Any
 
 from torch import Tensor
 
-from gradwright.doctor.observe.guard import guarded
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.session.facts import Fact, OwnLook
 from gradwright.doctor.session.model import Subject
@@ -32,9 +31,10 @@ class _Seen:
 class OwnLooks(Looker):
     """Cost: a count at each backward."""
 
+    looks_at = "the script's own checks for NaN"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
-        self.found = guarded(self._found, self.on_fault)
         self._losses: Counter[str] = Counter()
         self._last = ""
         self._seen: dict[Location, _Seen] = {}
@@ -58,7 +58,7 @@ class OwnLooks(Looker):
             for at, seen in self._seen.items()
         ]
 
-    def _found(self, frame: FrameType, how: str, trains: bool, value: Any) -> None:
+    def own_look(self, frame: FrameType, how: str, trains: bool, value: Any) -> None:
         if not of_training(trains, value):
             return
         at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)

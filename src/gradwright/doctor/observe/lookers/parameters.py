@@ -45,6 +45,8 @@ def looked_at(number: int) -> bool:
 class ParameterLooker(Looker):
     """See NOTE [looks at parameters]."""
 
+    looks_at = "which parameters get gradients and which an optimizer holds"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._calls: dict[str, int] = {}

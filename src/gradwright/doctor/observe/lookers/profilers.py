@@ -22,6 +22,8 @@ from gradwright.doctor.source.places import location_in, user_frame
 class ProfilerLooker(Looker):
     """Cost: a question to torch at each backward."""
 
+    looks_at = "whether a profiler was left on"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._backwards = self._under = 0

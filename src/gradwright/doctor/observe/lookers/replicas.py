@@ -42,6 +42,8 @@ class ReplicasLooker(Looker):
     """Looks after steps 1, 2, 4, 8 and so on. Cost of a look: a pass over at most a million entries, and on a GPU one
     wait; of the first one a walk over the process's objects, for DDP's. Nothing where there is one rank."""
 
+    looks_at = "whether replicas on several ranks stay alike"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._uses: dict[str, _Use] = {}

@@ -28,6 +28,8 @@ class _Use:
 class WeightsLooker(Looker):
     """Looks after steps 1, 2, 4, 8 and so on, and at the end. Cost of a look: one pass over the parameters on a CPU."""
 
+    looks_at = "whether parameters stay finite"
+
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._uses: dict[str, _Use] = {}
