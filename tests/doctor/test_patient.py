@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwright.doctor.session.facts import FunctionCalls, OptimizerSteps
+from gradwright.doctor.session.facts import FunctionCalls, GradientVerdict, OptimizerSteps
 
 WRONG = """
 import torch
@@ -555,6 +555,34 @@ def test_an_observer_that_cannot_be_imported_is_not_examined_and_all_else_is(
     why = "it can't be watched with torch {}: ImportError: cannot import name '_gone' from 'torch._C'"
     (left_out,) = [item for item in called.session.not_examined if item.what == "training: kept graphs"]
     assert left_out.why == why.format(called.session.environment.torch)
+
+
+def test_where_a_child_cannot_go_backward_the_trials_stay_in_the_process(
+    gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
+) -> None:
+    """Autograd has threads of its own after 70 nested checkpoints: a backward in a forked child would raise."""
+    script(
+        "from torch.utils.checkpoint import checkpoint\n"
+        + WRONG
+        + """
+def nest(t, depth):
+    return checkpoint(lambda u: nest(u, depth - 1), t, use_reentrant=True) if depth else t * 2
+
+class Right(Wrong):
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad_output
+
+nest(x, 70).sum().backward()
+Right.apply(x).sum().backward()
+"""
+    )
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert [finding.code for finding in called.session.findings if finding.severity == "error"] == ["GW101"]
+    assert "crashes and memory of subjects tried alone" in called.stdout
+    verdicts = {fact.subject.split("@")[0]: fact.verdict for fact in called.session.of(GradientVerdict)}
+    assert verdicts == {"function:Wrong": "wrong", "function:Right": "right"}
 
 
 def test_a_function_that_writes_files_is_not_replayed(run: Callable, script: Callable, tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 
 import pytest
 import torch
 
-from gradwright.ground.forked import in_child
+from gradwright.ground import forked
+from gradwright.ground.forked import in_child, torch_survives_fork
 
 
 def test_a_value_comes_back() -> None:
@@ -82,3 +85,46 @@ def test_gradients_can_be_computed_in_the_child() -> None:
 
 def test_a_result_that_does_not_pickle_is_a_word() -> None:
     assert "pickle" in in_child(lambda: lambda: 1, seconds=10).why
+
+
+# --- can a child go backward? ----------------------------------------------------------------------------------------
+
+NESTED = """
+import torch
+from torch.utils.checkpoint import checkpoint
+from gradwright.ground.forked import in_child, torch_survives_fork
+
+def nest(x, depth):
+    return checkpoint(lambda t: nest(t, depth - 1), x, use_reentrant=True) if depth else x * 2
+
+def go_backward():
+    (torch.ones((), requires_grad=True) * 3).backward()
+
+for depth in (5, 70):  # autograd takes a thread of its own beyond 60
+    nest(torch.ones(2, requires_grad=True), depth).sum().backward()
+    print(depth, torch_survives_fork(), in_child(go_backward, seconds=20).how)
+"""
+
+
+def test_a_child_is_no_place_for_autograd_once_it_has_threads() -> None:
+    done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["5 True returned", "70 False raised"], done.stderr
+
+
+def test_a_child_asks_again_only_where_there_are_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert torch_survives_fork()
+    monkeypatch.setattr(forked, "in_child", lambda *given, **named: pytest.fail("asked again"))
+    assert torch_survives_fork()
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        with pytest.raises(pytest.fail.Exception, match="asked again"):
+            torch_survives_fork()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_child_takes_itself_for_one() -> None:
+    assert in_child(torch_survives_fork, seconds=20).value is True

@@ -71,15 +71,14 @@ def examine(
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
-    from gradwright.doctor.probe.attempts import Limits, can_try_apart
+    from gradwright.doctor.probe.attempts import NOT_APART, Limits, can_try_apart
     from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
     from gradwright.doctor.probe.losses import probe_loss
     from gradwright.doctor.probe.page_faults import probe_page_faults
 
     if not can_try_apart():
-        why = "no forked children here (CUDA, or this system): they are tried in this process, within a time limit"
-        journal.add(NotExamined("crashes and memory of subjects tried alone", why))
+        journal.add(NotExamined("crashes and memory of subjects tried alone", NOT_APART))
     share = watch.clock.share
     # The user's own first; what libraries bring comes with what time is left.
     functions = sorted(watch.functions.tried(), key=lambda use: use.subject.origin == "library")

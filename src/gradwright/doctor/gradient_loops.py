@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.samples.trust import Trust
-from gradwright.doctor.probe.attempts import Limits, attempt, can_try_apart
+from gradwright.doctor.probe.attempts import WHY_NOT, Limits, attempt, can_try_apart
 from gradwright.doctor.probe.collectives import has_peers
 from gradwright.doctor.probe.seeing import see
 from gradwright.doctor.probe.shrink import describe
@@ -54,7 +54,7 @@ def try_on_live_graph(
         use.live = "a live graph is not tried beside other ranks: its collectives would reach them"
         return
     if not can_try_apart():
-        use.live = "a live graph can be tried in a forked child only, which is not possible here (CUDA, or this system)"
+        use.live = f"a live graph can be tried in a forked child only, which is not possible here ({WHY_NOT})"
         return
     done = attempt(lambda: _tried(use, {**globals_, **names}), Limits(SECONDS + 2.0))
     use.live = done.value if done.how == "returned" else f"its trial on the live graph ended early: {done.why}"

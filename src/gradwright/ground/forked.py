@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Literal, NoReturn, TypeVar
 
 from gradwright.ground import confined
@@ -77,6 +78,49 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     return Outcome(how, value, why, spent)
 
 
+def torch_survives_fork() -> bool:
+    """Whether torch can compute, and go backward, in a forked child of this process as it is now.
+
+    It can't once a GPU is in use, nor once autograd has threads of its own: torch starts them for backwards that are
+    nested deeper than 60 (reentrant checkpoints), and, in a build for CUDA where there is no GPU, at a first backward
+    after a ``FakeTensorMode`` (``torch.compile``). No public name tells; so a child tries, and is asked again whenever
+    this process has other threads than before. Cost: a fork then, microseconds otherwise.
+
+    >>> torch_survives_fork()
+    True
+    """
+    import torch
+
+    if not CAN_FORK or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
+        return False
+    threads = {entry.name for entry in Path("/proc/self/task").glob("*")}
+    if not _tried.is_child and (not threads or threads != _tried.threads):
+        _tried.threads, _tried.survives = threads, in_child(_go_backward, seconds=20).how != "raised"
+    return _tried.is_child or _tried.survives
+
+
+@dataclass
+class _Tried:
+    """What is known of backwards in children."""
+
+    #: The threads of this process when a child last tried.
+    threads: set[str]
+    #: Whether it could.
+    survives: bool
+    #: Whether this process is such a child.
+    is_child: bool
+
+
+_tried = _Tried(set(), survives=False, is_child=False)
+
+
+def _go_backward() -> None:
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        torch.autograd.backward(torch.ones((), requires_grad=True) * 2)
+
+
 def _read_until(stream: int, deadline: float) -> bytes | None:
     """Everything up to end of file, or ``None`` when the deadline comes first."""
     parts: list[bytes] = []
@@ -92,6 +136,7 @@ def _read_until(stream: int, deadline: float) -> bytes | None:
 
 def _be_child(work: Callable[[], object], send: int, seconds: float, memory_bytes: int) -> NoReturn:
     try:
+        _tried.is_child = True
         gc.disable()  # finalizers of the parent's objects are the parent's
         _shed_parent(seconds, memory_bytes)
         try:

@@ -16,7 +16,7 @@ from gradwright.checking.precision import DOUBLE, Precision
 from gradwright.checking.problem import Problem
 from gradwright.checking.report import Finding
 from gradwright.checking.trial import NotJudgeable, Trial
-from gradwright.ground.forked import CAN_FORK, in_child
+from gradwright.ground.forked import in_child, torch_survives_fork
 
 __all__ = ["counterexample"]
 
@@ -79,8 +79,8 @@ def _simpler(drawn: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def fails(text: str) -> bool:
-    """Does the script end in an AssertionError? Where it can't be run aside (no fork, CUDA), it is believed."""
-    if not CAN_FORK or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
+    """Does the script end in an AssertionError? Where it can't be run in a process of its own, it is believed."""
+    if not torch_survives_fork():
         return True
 
     def work() -> bool:

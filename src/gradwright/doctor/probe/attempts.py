@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import torch
-
 from gradwright.doctor.probe.collectives import without_peers
 from gradwright.doctor.process_group import answering_as_in_the_run
 from gradwright.doctor.source.places import home
-from gradwright.ground.forked import CAN_FORK, Outcome, in_child
+from gradwright.ground.forked import Outcome, in_child, torch_survives_fork
 from gradwright.ground.late_imports import import_what_cotangents_need
 from gradwright.ground.watchdog import under_watchdog
 
 T = TypeVar("T")
+
+WHY_NOT = "a GPU is in use, autograd has threads of its own, or this system has no fork"
+NOT_APART = f"no forked children here ({WHY_NOT}): they are tried in this process, within a time limit"
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Limits:
 
 
 def can_try_apart() -> bool:
-    """Whether trials get a process of their own: there is fork, and no CUDA context that would not survive it."""
-    return CAN_FORK and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
+    """Whether trials get a process of their own."""
+    return torch_survives_fork()
 
 
 def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:

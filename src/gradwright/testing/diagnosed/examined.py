@@ -21,7 +21,7 @@ from gradwright.doctor.observe.specimens import SpecimenStore
 from gradwright.doctor.observe.watch import environment
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.options import Options
-from gradwright.doctor.probe.attempts import Limits, can_try_apart
+from gradwright.doctor.probe.attempts import NOT_APART, Limits, can_try_apart
 from gradwright.doctor.probe.functions import probe_function
 from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import CalledByTests, Fact, Flaw, FunctionCalls
@@ -77,8 +77,7 @@ class Examination:
     def tried(self) -> None:
         """Facts from trials, findings, fixes. Cost: at most ``probe_seconds + fix_seconds``."""
         if self._uses and not can_try_apart():
-            why = "no forked children here (CUDA, or this system): they are tried in this process, within a time limit"
-            self._journal.add(NotExamined("crashes and memory of subjects tried alone", why))
+            self._journal.add(NotExamined("crashes and memory of subjects tried alone", NOT_APART))
         with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
             warnings.simplefilter("ignore")  # a session that makes errors of warnings means those of its tests
             try_all([self._trial(use) for use in self._uses], self._journal, self._options.probe_seconds)
