@@ -22,7 +22,8 @@ def command_line_page() -> str:
         "| 0 | clean (information alone is clean), nothing left to fix, nothing worse |\n"
         "| 1 | findings, fixes that are not made, something worse |\n"
         "| 2 | wrong usage, a session that can't be read |\n"
-        "| 3 | the doctor itself failed, was interrupted before it saw a gradient, or can't write the report |",
+        "| 3 | the doctor itself failed, was interrupted before it saw a gradient, could not watch custom Functions or "
+        "gradient calls, or can't write the report |",
     ]
     for name, command in main.commands.items():
         parts.append(_section(name, command, click.Context(main, info_name="gradwright")))

@@ -2,7 +2,8 @@
 
 0 clean (information alone is clean), nothing left to fix, nothing worse, an exercise begun or solved · 1 findings,
 fixes that are not made, something worse, an exercise not solved yet · 2 wrong usage, a session that can't be read ·
-3 the doctor itself failed, or was interrupted before it saw a gradient, or what it has to say can't be written.
+3 the doctor itself failed, or was interrupted before it saw a gradient, or could not watch custom Functions or gradient
+calls, or what it has to say can't be written.
 """
 
 from __future__ import annotations

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.autograd import Function
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
+
+# The notebook binds `square = Square.apply` before anything watches: up to torch 2.13 that is seen all the same.
+IN_PYTHON = hasattr(Function.__dict__["apply"], "__func__")
+in_python = pytest.mark.skipif(not IN_PYTHON, reason="this torch has Function.apply in C")
+in_c = pytest.mark.skipif(IN_PYTHON, reason="this torch has Function.apply in Python")
 
 FUNCTION = '''class Square(torch.autograd.Function):
     """<script>alert("a cell's own text")</script>"""
@@ -48,7 +54,9 @@ drawn.shape
 """
 UNTOUCHED = """import builtins, sys
 from torch.autograd import Function
-print(Function.apply.__func__ is square.__func__, square.__func__.__code__.co_filename.endswith('function.py'),
+code = getattr(getattr(square, "__func__", None), "__code__", None)  # none where torch has it in C
+print(Function.__dict__["apply"].__get__(None, square.__self__) == square,
+      code is None or code.co_filename.endswith('function.py'),
       torch.autograd.backward.__module__, get_ipython().ast_transformers, sys.getprofile(),
       rows.__code__.co_names, largest.__code__.co_names)
 """
@@ -123,6 +131,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Out
     yield {name: Outputs(cell["outputs"]) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
+@in_python
 def test_the_report_is_shown_below_the_cells_own_value(executed: dict[str, Outputs]) -> None:
     cell = executed["watched"]
     assert cell.value == "torch.Size([2])" and cell.error is None
@@ -133,6 +142,14 @@ def test_the_report_is_shown_below_the_cells_own_value(executed: dict[str, Outpu
     assert "return x * grad_output  # <script>" in shown["text/plain"]
     assert "2 * x * grad_output" in shown["text/plain"] or "2 * (x * grad_output)" in shown["text/plain"]
     assert "1 error" in shown["text/plain"] or "1 finding" in shown["text/plain"]
+
+
+@in_c
+def test_a_function_that_an_earlier_cell_bound_is_named_as_not_examined(executed: dict[str, Outputs]) -> None:
+    (shown,) = executed["watched"].shown
+    words = " ".join(shown["text/plain"].split())
+    assert "calls of Square through a name that an earlier cell gave to its apply" in words
+    assert "call Square.apply(...) in the cell" in words
 
 
 def test_no_script_and_no_made_up_file_name_gets_into_the_page(executed: dict[str, Outputs]) -> None:
@@ -151,6 +168,7 @@ def test_watching_changes_no_number_and_leaves_nothing_on(executed: dict[str, Ou
         assert said.startswith("True True torch.autograd [] None ") and "gradwright" not in said
 
 
+@in_python
 def test_the_report_is_kept_under_its_name(executed: dict[str, Outputs]) -> None:
     said = executed["kept"].stream("stdout")
     assert said.startswith("ShownReport ['GW101'") and said.endswith("None\n")
@@ -196,6 +214,7 @@ def test_inside_another_magic(executed: dict[str, Outputs]) -> None:
     assert executed["held"].stream("stdout") == "1 1\n"
 
 
+@in_python
 def test_by_its_name_and_only_what_was_selected(executed: dict[str, Outputs]) -> None:
     assert "GW101" not in executed["by its name"].shown[0]["text/plain"]
     assert executed["under that name"].stream("stdout") == "Square True\n"
