@@ -55,6 +55,11 @@ def test_it_ends_as_its_fork_ends(ending: str, status: int, said: str, started: 
     assert process.returncode == status
 
 
+def test_the_patient_of_the_command_line_is_a_fork(gradwright: Callable, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint('torch' in sys.modules, file=sys.stderr)\n")
+    assert gradwright("diagnose", "train.py", cwd=tmp_path).stderr.splitlines()[1] == "True"
+
+
 def test_a_signal_reaches_the_fork(started: Callable) -> None:
     wait = "signal.signal(signal.SIGUSR2, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
     process = started(BEGIN + wait)

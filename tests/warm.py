@@ -23,7 +23,7 @@ _INTERPRETER = """#!{python} -IS
 import json, os, signal, socket, sys
 
 words = sys.argv[1:]
-if words[:1] != ["-c"] or not words[1].startswith({ours!r}):
+if words[:1] != ["-c"] or not words[1].startswith({starts!r}):
     os.execv({python!r}, [{python!r}, *words])
 handed_on = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
 signal.pthread_sigmask(signal.SIG_BLOCK, handed_on)  # until it is known to whom
@@ -54,11 +54,15 @@ class Door:
     """Where interpreters ask: ``folder/socket``; they are ``folder/python``."""
 
     def __init__(self, folder: Path) -> None:
+        from gradwright.doctor.conduct import start_command  # imports no torch
+        from gradwright.doctor.options import Options
+
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / "socket"))
         self._listener.listen(16)  # who comes before everything is loaded waits
         interpreter = folder / "python.new"
-        text = _INTERPRETER.format(python=sys.executable, ours=OURS, address=str(folder / "socket"))
+        patient = start_command(Path(), Options(target=""))[2]  # as the command line starts it today
+        text = _INTERPRETER.format(python=sys.executable, starts=(patient, OURS), address=str(folder / "socket"))
         interpreter.write_text(text)
         interpreter.chmod(0o755)
         interpreter.rename(folder / "python")  # whole or not at all
