@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.autograd import Function
 
+from gradwright.doctor.observe import functions
 from gradwright.doctor.observe import watch as watching
 from gradwright.doctor.observe.bound_earlier import bound_earlier_seen, find_bound_functions
 from gradwright.doctor.observe.clock import Clock
@@ -166,6 +167,17 @@ def test_without_one_of_the_core_observers_the_others_see_what_they_can_and_noth
     assert calls_of(report) == seen
     assert set(report.unwatched) == what & {CUSTOM_FUNCTIONS, GRADIENT_CALLS}
     assert not judge(report.subjects, report.facts)
+
+
+def test_functions_whose_backwards_cannot_be_seen_are_not_watched_at_all(
+    watched: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else their backwards would be told as never called."""
+    monkeypatch.setattr(functions, "BackwardCFunction", type("Renamed", (), {"apply_once_more": None}))
+    report = watched()
+    (left_out,) = report.not_examined
+    assert left_out.what == CUSTOM_FUNCTIONS and "neither apply nor apply_boxed" in left_out.why
+    assert calls_of(report) == (0, 0, 3, 3)
 
 
 def test_what_was_half_installed_is_taken_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -68,15 +68,20 @@ class FunctionWatch:
         self._restore: list[Callable[[], None]] = []
 
     def install(self) -> None:
+        """Raises: AttributeError, where this torch calls backwards in a way not known here: unseen, they would be told
+        as never called."""
+        names = ("apply", "apply_boxed")  # the second: torch 2.12 and later
+        ways_back = [name for name in names if name in BackwardCFunction.__dict__]
+        if not ways_back:
+            raise AttributeError("torch.autograd.function.BackwardCFunction has neither apply nor apply_boxed")
         original_apply = Function.__dict__["apply"]
         watched = self._watched_apply(original_apply)
         Function.apply = classmethod(watched)  # type: ignore[method-assign, assignment]  # that is what watching means
         self._restore.append(lambda: setattr(Function, "apply", original_apply))
-        for name in ("apply", "apply_boxed"):
-            original = BackwardCFunction.__dict__.get(name)  # apply_boxed: torch 2.12 and later
-            if original is not None:
-                setattr(BackwardCFunction, name, self._watched_backward(original))
-                self._restore.append(functools.partial(setattr, BackwardCFunction, name, original))
+        for name in ways_back:
+            original = BackwardCFunction.__dict__[name]
+            setattr(BackwardCFunction, name, self._watched_backward(original))
+            self._restore.append(functools.partial(setattr, BackwardCFunction, name, original))
 
     def remove(self) -> None:
         while self._restore:
