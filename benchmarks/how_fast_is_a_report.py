@@ -60,9 +60,9 @@ class Slow{number}(torch.autograd.Function):
     def backward(ctx, grad_output):
         x, w = ctx.saved_tensors
         grad_x = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad_x[i, j] = (grad_output[i] * w[j]).sum()
+        for n in range(len(x)):
+            for k in range(len(w)):
+                grad_x[n, k] = (grad_output[n] * w[k]).sum()
         return grad_x, 0.5 * x.t() @ grad_output
 
 

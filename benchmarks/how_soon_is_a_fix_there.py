@@ -28,20 +28,22 @@ class MySquare(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        out = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] ** 2
+        rows, cols = x.shape
+        out = torch.empty_like(x)
+        for row in range(rows):
+            for col in range(cols):
+                out[row, col] = x[row, col] ** 2
         return out
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        grad_input = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]
-        return grad_input
+        rows, cols = x.shape
+        grad_x = torch.empty_like(x)
+        for row in range(rows):
+            for col in range(cols):
+                grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]
+        return grad_x
 
 
 torch.manual_seed(0)

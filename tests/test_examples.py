@@ -14,8 +14,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Script, its arguments, the codes of its errors and warnings.
 SAID = [
-    ("my_square/train.py", (), ["GW204", "GW206"]),
-    ("my_square/mended.py", (), []),
+    ("cube/train.py", (), ["GW204", "GW206"]),
+    ("cube/mended.py", (), []),
     ("passes_gradcheck/train.py", (), ["GW101"]),
     ("passes_gradcheck/mended.py", (), []),
     ("element_loop/train.py", ("--size", "100"), ["GW301", "GW301"]),
@@ -38,7 +38,7 @@ SHOWING = {
     "accumulation/parallel.py": r"mean per rank +differs .* 2\.7e-01.*Accumulator +differs .* \d\.\de-0[78]",
     "accumulation/contrastive.py": r"refused: .*couples the samples.*differs .* \d\.\de-0[78].*pairs (9\d|100)% find",
     "accumulation/pipeline.py": r"schedule alone +differs .* \d\.\de-01.*ulator +differs .* \d\.\de-0[78]",
-    "first_custom_gradient/train.py": r"my_square: no fault found.*step 150   loss 0\.000",
+    "first_custom_gradient/train.py": r"cube: no fault found.*step 150   loss 0\.000",
     "domain_adversarial/train.py": r"(seed \d +[45]\d\.\d% +(8[5-9]|9\d)\.\d%\s+){3}",
     "reversible_network/train.py": r"gw\.check: right.*accuracy on unseen points: (1\.000|0\.9\d\d)",
     "learnt_spring/train.py": r"k1  learnt (1\.00|0\.99).*k2  learnt 1\.40.*c   learnt 0\.(30[0-2]|29[7-9]).*"
@@ -112,8 +112,8 @@ def test_a_mask_bug_that_is_stopped_while_its_loss_is_finite_is_not_called_nan(r
 def test_both_phases_of_the_slow_function_come_with_a_verified_fix(run: Callable) -> None:
     ran = run(EXAMPLES / "element_loop/train.py", "--size", "100", select=("GW301",))
     assert [finding.message.split()[0] for finding in ran.report.findings] == [
-        "SlowSquare.forward",
-        "SlowSquare.backward",
+        "SlowCube.forward",
+        "SlowCube.backward",
     ]
     assert all(finding.fix is not None for finding in ran.report.findings)
 

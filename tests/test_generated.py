@@ -32,12 +32,12 @@ def test_every_generated_file_is_what_would_be_generated() -> None:
     ],
 )
 def test_what_a_busy_machine_leaves_out_is_no_drift_of_the_readme(late: str) -> None:
-    told = "SlowSquare  right\ngradwright fix train.py shows them"
+    told = "SlowCube  right\ngradwright fix train.py shows them"
     assert GENERATE["_without_times"](told + late + "```") == GENERATE["_without_times"](told + "\n```")
 
 
 def test_what_was_not_examined_for_another_reason_is() -> None:
-    told = "SlowSquare  right"
+    told = "SlowCube  right"
     assert GENERATE["_without_times"](told + " · not examined: F: it crashed\n```") != GENERATE["_without_times"](told)
 
 

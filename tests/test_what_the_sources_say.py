@@ -1,4 +1,4 @@
-"""What docs/questions holds of the sources' claims follows from figures, and would be otherwise if they were."""
+"""What docs/questions holds of each claim follows from figures, and would be otherwise if they were."""
 
 import sys
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def test_a_backward_that_only_has_the_name_is_never_called(monkeypatch: pytest.M
 
     def by_apply(backward: Any) -> dict[str, Callable[..., Any]]:
         ways = connected(backward)
-        return ways | {"two functions with matching names": ways["autograd.Function"]}
+        return ways | {never_called.BY_NAME: ways["autograd.Function"]}
 
     monkeypatch.setattr(never_called, "ways_of", by_apply)
     (told,) = never_called.measure(ROUNDS, QUICK).claims.values()
@@ -43,20 +43,20 @@ def test_every_planted_backward_is_found_and_the_right_one_is_not() -> None:
     rows = is_right.measure(ROUNDS, QUICK).rows
     assert [name for name, row in rows.items() if row["gw.check"] == "passes"] == ["right"]
     assert [name for name, row in rows.items() if row["gradcheck"] == "fails"] == [
-        "the 2 is forgotten",
+        "the 3 is forgotten",
         "the cotangent is left out",
     ]
 
 
-def test_the_printed_answers_raise_and_what_runs_is_compared_with_the_loop() -> None:
+def test_a_vector_or_a_third_axis_raises_and_what_runs_is_compared_with_the_loop() -> None:
     found = batch.measure(ROUNDS, QUICK)
     told = {name: row["penalty / the loop's"] for name, row in found.rows.items()}
     assert [name for name, what in told.items() if what.startswith("raises")] == [
-        "first answer: j last, no indices",
-        "second answer: permute(0, 2, 1)",
-        "second answer, permute left out",
+        "samples moved last, indices dropped",
+        "three axes permuted, then a column at a time",
+        "a column at a time",
     ]
-    assert told.pop("second answer, with grad_outputs") == f"{1 / 16:.6f}"
+    assert told.pop("a column at a time, cotangents of ones, a mean") == f"{1 / 16:.6f}"
     assert all(what == "1.000000" for what in told.values() if not what.startswith("raises"))
 
 
@@ -72,7 +72,7 @@ def test_the_sum_trick_is_off_where_samples_meet_and_the_library_says_so() -> No
 def test_the_second_mask_is_told_wrong_only_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     (told,) = masks.measure(ROUNDS, QUICK).claims.values()
     assert told["holds"] is False
-    monkeypatch.setitem(masks.WAYS, "1 - error, as printed", masks.WAYS["~near"])
+    monkeypatch.setitem(masks.WAYS, masks.WRONG, masks.WAYS["outside = ~inside"])
     (told,) = masks.measure(ROUNDS, QUICK).claims.values()
     assert told["holds"] is True
 
@@ -92,10 +92,10 @@ def test_accumulation_is_exact_where_sums_are_divided_by_their_count() -> None:
     assert all(float(off) > 0.1 for off in rows["a BatchNorm in the model"].values())
 
 
-def test_the_loop_takes_seventeen_operations_an_element() -> None:
-    row = slow.loops(ROUNDS, QUICK).rows["MySlowFunction"]
+def test_the_loop_takes_nineteen_operations_an_element() -> None:
+    row = slow.loops(ROUNDS, QUICK).rows["CubeByElement"]
     counted = [int(row[f"operations, {way}"].replace(",", "")) for way in ("forward", "backward")]
-    assert counted == [1 + 8 * 40 * 40, 1 + 9 * 40 * 40]
+    assert counted == [1 + 9 * 30 * 50, 1 + 10 * 30 * 50]
 
 
 def test_a_loss_without_a_reduction_raises() -> None:

@@ -9,19 +9,21 @@ class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
+        rows, cols = x.shape
         out = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] ** 3
+        for row in range(rows):
+            for col in range(cols):
+                out[row, col] = x[row, col] ** 3
         return out
 
     @staticmethod
     def backward(ctx, cotangent):
         (x,) = ctx.saved_tensors
+        rows, cols = x.shape
         grad = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad[i, j] = 3 * x[i, j] ** 2 * cotangent[i, j]
+        for row in range(rows):
+            for col in range(cols):
+                grad[row, col] = 3 * x[row, col] ** 2 * cotangent[row, col]
         return grad
 
 

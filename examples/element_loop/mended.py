@@ -1,4 +1,4 @@
-"""Time a square and a matrix product whose backward is written by hand: vectorised, and with einsum."""
+"""Time a cube and a matrix product whose backward is written by hand: vectorised, and with einsum."""
 
 import argparse
 import time
@@ -6,30 +6,30 @@ import time
 import torch
 
 
-class FastSquare(torch.autograd.Function):
+class FastCube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x**2
+        return x**3
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        return grad_output * 2 * x
+        return grad_output * 3 * x**2
 
 
-class EinsumProduct(torch.autograd.Function):
+class EinsumScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, a, b):
-        ctx.save_for_backward(a, b)
-        return torch.einsum("nk,km->nm", a, b)
+    def forward(ctx, q, k):
+        ctx.save_for_backward(q, k)
+        return torch.einsum("qd,kd->qk", q, k)
 
     @staticmethod
-    def backward(ctx, grad_output):
-        a, b = ctx.saved_tensors
-        grad_a = torch.einsum("nm,km->nk", grad_output, b)
-        grad_b = torch.einsum("nk,nm->km", a, grad_output)
-        return grad_a, grad_b
+    def backward(ctx, grad_scores):
+        q, k = ctx.saved_tensors
+        grad_q = torch.einsum("qk,kd->qd", grad_scores, k)
+        grad_k = torch.einsum("qk,qd->kd", grad_scores, q)
+        return grad_q, grad_k
 
 
 def timed(name, function, *inputs):
@@ -48,11 +48,11 @@ def main():
 
     torch.manual_seed(0)
     x = torch.randn(args.size, args.size, requires_grad=True)
-    a = torch.randn(args.size, args.size, requires_grad=True)
-    b = torch.randn(args.size, args.size, requires_grad=True)
+    q = torch.randn(args.size, args.size, requires_grad=True)
+    k = torch.randn(args.size, args.size, requires_grad=True)
 
-    timed("FastSquare", FastSquare, x)
-    timed("EinsumProduct", EinsumProduct, a, b)
+    timed("FastCube", FastCube, x)
+    timed("EinsumScores", EinsumScores, q, k)
 
 
 if __name__ == "__main__":

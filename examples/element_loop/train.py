@@ -1,4 +1,4 @@
-"""Time a square and a matrix product whose backward is written by hand: element by element, vectorised, with einsum."""
+"""Time a cube and a matrix product whose backward is written by hand: element by element, vectorised, with einsum."""
 
 import argparse
 import time
@@ -6,50 +6,52 @@ import time
 import torch
 
 
-class SlowSquare(torch.autograd.Function):
+class SlowCube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        ctx.save_for_backward(x)
+        rows, cols = x.shape
         out = torch.empty_like(x)
-        for row in range(x.shape[0]):
-            for col in range(x.shape[1]):
-                out[row, col] = x[row, col] ** 2
+        for col in range(cols):
+            for row in range(rows):
+                out[row, col] = x[row, col] ** 3
+        ctx.save_for_backward(x)
         return out
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
+        rows, cols = x.shape
         grad_x = torch.empty_like(x)
-        for row in range(x.shape[0]):
-            for col in range(x.shape[1]):
-                grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]
+        for col in range(cols):
+            for row in range(rows):
+                grad_x[row, col] = grad_output[row, col] * 3 * x[row, col] ** 2
         return grad_x
 
 
-class FastSquare(torch.autograd.Function):
+class FastCube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x**2
+        return x**3
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        return grad_output * 2 * x
+        return grad_output * 3 * x**2
 
 
-class EinsumProduct(torch.autograd.Function):
+class EinsumScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, a, b):
-        ctx.save_for_backward(a, b)
-        return torch.einsum("nk,km->nm", a, b)
+    def forward(ctx, q, k):
+        ctx.save_for_backward(q, k)
+        return torch.einsum("qd,kd->qk", q, k)
 
     @staticmethod
-    def backward(ctx, grad_output):
-        a, b = ctx.saved_tensors
-        grad_a = torch.einsum("nm,km->nk", grad_output, b)
-        grad_b = torch.einsum("nk,nm->km", a, grad_output)
-        return grad_a, grad_b
+    def backward(ctx, grad_scores):
+        q, k = ctx.saved_tensors
+        grad_q = torch.einsum("qk,kd->qd", grad_scores, k)
+        grad_k = torch.einsum("qk,qd->kd", grad_scores, q)
+        return grad_q, grad_k
 
 
 def timed(name, function, *inputs):
@@ -68,15 +70,15 @@ def main():
 
     torch.manual_seed(0)
     x = torch.randn(args.size, args.size, requires_grad=True)
-    a = torch.randn(args.size, args.size, requires_grad=True)
-    b = torch.randn(args.size, args.size, requires_grad=True)
+    q = torch.randn(args.size, args.size, requires_grad=True)
+    k = torch.randn(args.size, args.size, requires_grad=True)
 
-    timed("SlowSquare", SlowSquare, x)
+    timed("SlowCube", SlowCube, x)
     slow = x.grad.clone()
     x.grad = None
-    timed("FastSquare", FastSquare, x)
-    timed("EinsumProduct", EinsumProduct, a, b)
-    print(f"the two squares differ by {(slow - x.grad).abs().max().item():.1e}")
+    timed("FastCube", FastCube, x)
+    timed("EinsumScores", EinsumScores, q, k)
+    print(f"the two cubes differ by {(slow - x.grad).abs().max().item():.1e}")
 
 
 if __name__ == "__main__":

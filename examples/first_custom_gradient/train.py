@@ -7,24 +7,24 @@ import torch
 import gradwright as gw
 
 
-def my_square(x):
-    return x**2
+def cube(x):
+    return x**3
 
 
-def my_square_backward(grad_output, x):
-    return grad_output * 2 * x
+def cube_backward(arriving, x):
+    return 3 * x**2 * arriving
 
 
-square = gw.custom_gradient(my_square, my_square_backward)
+own_cube = gw.custom_gradient(cube, cube_backward)
 torch.manual_seed(0)
-print(gw.check(square, torch.randn(4, 3)))
+print(gw.check(own_cube, torch.randn(4, 3)))
 
 x = torch.randn(256, 2)
-y = (x[:, :1] + x[:, 1:]) ** 2
+y = (x[:, :1] + x[:, 1:]) ** 3
 linear = torch.nn.Linear(2, 1)
 optimizer = torch.optim.Adam(linear.parameters(), lr=0.05)
 for step in range(151):
-    loss = (square(linear(x)) - y).square().mean()
+    loss = (own_cube(linear(x)) - y).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -1,4 +1,4 @@
-"""An autoencoder whose decoder is held to unit speed: ‖dy/dz‖ = 1 at every sample, z being the hidden node."""
+"""An autoencoder whose decoder is held to unit speed: ‖dpoint/dcode‖ = 1 at every sample."""
 
 import argparse
 
@@ -15,15 +15,15 @@ class Autoencoder(nn.Module):
         self.decoder = nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, 2))
 
     def forward(self, x):
-        z = self.encoder(x)
-        return self.decoder(z), z
+        code = self.encoder(x)
+        return self.decoder(code), code
 
 
-def speed_penalty(out, z):
-    # Sample j's output depends on sample j's z alone, so the gradient of a column's sum holds each sample's own.
-    l1 = torch.autograd.grad(out[:, 0].sum(), z, create_graph=True)[0]
-    l2 = torch.autograd.grad(out[:, 1].sum(), z, create_graph=True)[0]
-    return torch.abs(torch.sqrt(l1**2 + l2**2) - 1).sum()
+def speed_penalty(points, code):
+    # Each point depends on its own code alone, so the gradient of a column's sum holds each point's own.
+    across = torch.autograd.grad(points[:, 0].sum(), code, create_graph=True)[0]
+    upward = torch.autograd.grad(points[:, 1].sum(), code, create_graph=True)[0]
+    return (1 - torch.hypot(across, upward)).abs().sum()
 
 
 def points_on_an_arc(count):
@@ -46,9 +46,9 @@ def main():
     for epoch in range(args.epochs):
         for (x,) in loader:
             optimizer.zero_grad()
-            out, z = model(x)
-            fit = F.mse_loss(out, x)
-            penalty = speed_penalty(out, z)
+            points, code = model(x)
+            fit = F.mse_loss(points, x)
+            penalty = speed_penalty(points, code)
             loss = fit + args.weight * penalty
             loss.backward()
             optimizer.step()

@@ -1,4 +1,4 @@
-"""An autoencoder whose decoder is held to unit speed: ‖dy/dz‖ = 1 at every sample, z being the hidden node."""
+"""An autoencoder whose decoder is held to unit speed: ‖dpoint/dcode‖ = 1 at every sample."""
 
 import argparse
 
@@ -15,16 +15,16 @@ class Autoencoder(nn.Module):
         self.decoder = nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, 2))
 
     def forward(self, x):
-        z = self.encoder(x)
-        return self.decoder(z), z
+        code = self.encoder(x)
+        return self.decoder(code), code
 
 
-def speed_penalty(out, z):
-    penalty = 0
-    for j in range(len(out)):
-        l1 = torch.autograd.grad(out[j][0], z, create_graph=True)[0][j]
-        l2 = torch.autograd.grad(out[j][1], z, create_graph=True)[0][j]
-        penalty = penalty + torch.abs(torch.sqrt(l1**2 + l2**2) - 1).sum()
+def speed_penalty(points, code):
+    penalty = 0.0
+    for n in range(len(points)):
+        across = torch.autograd.grad(points[n, 0], code, create_graph=True)[0][n]
+        upward = torch.autograd.grad(points[n, 1], code, create_graph=True)[0][n]
+        penalty += (1 - torch.hypot(across, upward)).abs().sum()
     return penalty
 
 
@@ -48,9 +48,9 @@ def main():
     for epoch in range(args.epochs):
         for (x,) in loader:
             optimizer.zero_grad()
-            out, z = model(x)
-            fit = F.mse_loss(out, x)
-            penalty = speed_penalty(out, z)
+            points, code = model(x)
+            fit = F.mse_loss(points, x)
+            penalty = speed_penalty(points, code)
             loss = fit + args.weight * penalty
             loss.backward()
             optimizer.step()

@@ -7,17 +7,17 @@ from torch import nn
 
 
 class HuberLoss(nn.Module):
-    def __init__(self, delta=1.0):
+    def __init__(self, limit=1.0):
         super().__init__()
-        self.delta = delta
+        self.limit = limit
 
     def forward(self, prediction, target):
-        error = torch.abs(target - prediction)
-        near = error <= self.delta
-        far = 1 - error
-        quadratic = 0.5 * error**2 * near
-        linear = self.delta * (error - 0.5 * self.delta) * far
-        return (quadratic + linear).mean()
+        gap = (prediction - target).abs()
+        line = self.limit * gap - self.limit**2 / 2
+        parabola = gap.square() / 2
+        inside = gap <= self.limit
+        outside = 1 - gap
+        return torch.mean(outside * line + inside * parabola)
 
 
 def main():
@@ -31,7 +31,7 @@ def main():
     y = 10 * x + 3 + 0.5 * torch.randn(100, 1)
 
     model = nn.Linear(1, 1)
-    criterion = HuberLoss(delta=1.0)
+    criterion = HuberLoss(limit=1.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
     for epoch in range(args.epochs):
         optimizer.zero_grad()

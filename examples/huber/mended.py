@@ -7,15 +7,14 @@ from torch import nn
 
 
 class HuberLoss(nn.Module):
-    def __init__(self, delta=1.0):
+    def __init__(self, limit=1.0):
         super().__init__()
-        self.delta = delta
+        self.limit = limit
 
     def forward(self, prediction, target):
-        error = torch.abs(target - prediction)
-        quadratic = 0.5 * error**2
-        linear = self.delta * (error - 0.5 * self.delta)
-        return torch.where(error <= self.delta, quadratic, linear).mean()
+        gap = (prediction - target).abs()
+        line = self.limit * gap - self.limit**2 / 2
+        return torch.where(gap > self.limit, line, gap.square() / 2).mean()
 
 
 def main():
@@ -29,7 +28,7 @@ def main():
     y = 10 * x + 3 + 0.5 * torch.randn(100, 1)
 
     model = nn.Linear(1, 1)
-    criterion = HuberLoss(delta=1.0)
+    criterion = HuberLoss(limit=1.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
     for epoch in range(args.epochs):
         optimizer.zero_grad()

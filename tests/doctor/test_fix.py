@@ -23,7 +23,7 @@ def test_the_fixes_that_were_proved_are_those_that_are_made(
 ):
     ran = run(script, "--size", "12", cwd=tmp_path)
     fixed = [finding for finding in ran.report.findings if finding.fix is not None]
-    assert {finding.subject for finding in fixed} == {"SlowSquare"}
+    assert {finding.subject for finding in fixed} == {"SlowCube"}
     save(ran.report, tmp_path / ".gradwright" / "last.json")
     text = script.read_text()
 
@@ -38,7 +38,7 @@ def test_the_fixes_that_were_proved_are_those_that_are_made(
     assert "gradwright diagnose train.py --size 12 tries them together" in " ".join(called.stdout.split())
     assert (tmp_path / "train.py.orig").read_text() == text
     again = run(script, "--size", "12", cwd=tmp_path)
-    assert again.stdout.splitlines()[-1] == ran.stdout.splitlines()[-1] == "the two squares differ by 0.0e+00"
+    assert again.stdout.splitlines()[-1] == ran.stdout.splitlines()[-1] == "the two cubes differ by 0.0e+00"
     assert not {"GW301", "GW101"} & set(again.codes)
 
 

@@ -10,9 +10,9 @@ import gradwright as gw
 @gw.custom_gradient
 def cube(x):
     y = torch.zeros_like(x)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            y[i, j] = x[i, j] ** 3  # here
+    for row in range(len(x)):
+        for col in range(x.shape[1]):
+            y[row, col] = x[row, col] ** 3  # here
     return y
 
 @cube.backward
@@ -37,8 +37,8 @@ for _ in range(4):
 """
 MENDED = (
     (
-        "    for i in range(x.shape[0]):\n        for j in range(x.shape[1]):\n"
-        "            y[i, j] = x[i, j] ** 3  # here\n",
+        "    for row in range(len(x)):\n        for col in range(x.shape[1]):\n"
+        "            y[row, col] = x[row, col] ** 3  # here\n",
         "    y = x ** 3\n",
     ),
     (

@@ -10,18 +10,18 @@ import pytest
 from tests.doctor.most_asked import LOOP, Row, check_bad, check_good
 
 ROWS = {
-    "mask arithmetic such as flag2 = 1 - error": Row(
+    "a mask made as one minus the error": Row(
         "GW501",
         """
 def robust(prediction, target):
-    error = (prediction - target).abs()
-    flag1 = (error <= 1.0).float()
-    flag2 = 1 - error  # here
-    return (flag1 * error * error / 2 + flag2 * (error - 0.5)).mean()
+    gap = (prediction - target).abs()
+    inside = (gap <= 1.0).float()
+    outside = 1 - gap  # here
+    return (outside * (gap - 0.5) + inside * gap.square() / 2).mean()
 prediction, target = torch.randn(32, requires_grad=True), 4 * torch.randn(32)
 robust(prediction, target).backward()
 """,
-        (("flag2 = 1 - error", "flag2 = 1 - flag1"),),
+        (("outside = 1 - gap", "outside = 1 - inside"),),
     ),
     "grad_output ignored": Row(
         "GW101",

@@ -32,11 +32,11 @@ for step in range(3):
     (Squares.apply(weight) * 3).sum().backward()
 """
 
-BY_ELEMENTS = """for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] ** 2"""
-BY_ROWS = """for i in range(x.shape[0]):
-            out[i] = x[i] ** 2"""
+BY_ELEMENTS = """for row in range(len(x)):
+            for col in range(x.shape[1]):
+                out[row, col] = x[row, col] ** 2"""
+BY_ROWS = """for row in range(len(x)):
+            out[row] = x[row] ** 2"""
 ELEMENTS = SCRIPT.format(loop=BY_ELEMENTS, width=8)
 ROWS = SCRIPT.format(loop=BY_ROWS, width=64)
 
@@ -69,12 +69,12 @@ def test_no_other_finding_takes_the_place_of_one_that_is_not_selected(
 
 
 def test_nor_of_one_that_a_comment_suppresses(run: Callable, tmp_path: Path) -> None:
-    quiet = ELEMENTS.replace("range(x.shape[0]):", "range(x.shape[0]):  # gradwright: ignore[GW301]")
+    quiet = ELEMENTS.replace("range(len(x)):", "range(len(x)):  # gradwright: ignore[GW301]")
     assert told(run, tmp_path, quiet) == ([], ["GW301"])
 
 
 def test_findings_of_the_treatment_are_selected_and_suppressed_like_others(run: Callable, tmp_path: Path) -> None:
-    quiet = ROWS.replace("range(x.shape[0]):", "range(x.shape[0]):  # gradwright: ignore[GW304]")
+    quiet = ROWS.replace("range(len(x)):", "range(len(x)):  # gradwright: ignore[GW304]")
     assert told(run, tmp_path, ROWS, select=("GW304",)) == (["GW304"], [])
     assert told(run, tmp_path, quiet) == ([], ["GW304"])
     assert told(run, tmp_path, ROWS, ignore=("GW304",)) == ([], [])

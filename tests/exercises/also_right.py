@@ -7,16 +7,16 @@ HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\nimp
 ALSO_RIGHT: dict[tuple[int, str], str] = {
     (1, "a vjp"): """
 @gw.custom_gradient
-def my_square(x):
+def square(x):
     return x.square()
-@my_square.vjp("x")
+@square.vjp("x")
 def _(grad_output, x):
     return grad_output * (x + x)
 """,
     (1, "one call"): """
 def forward(x): return x ** 2
 def backward(grad_output, x): return 2.0 * grad_output * x
-my_square = gw.custom_gradient(forward, backward)
+square = gw.custom_gradient(forward, backward)
 """,
     (2, "setup_context"): """
 class TimesExp(torch.autograd.Function):
@@ -92,9 +92,9 @@ class AddBias(torch.autograd.Function):
 """,
     (5, "masks"): """
 def huber(prediction, target, delta=1.0):
-    e = torch.abs(target - prediction)
+    e = (prediction - target).abs()
     small = (e <= delta).to(e.dtype)
-    return (0.5 * e ** 2 * small + delta * (e - 0.5 * delta) * (1 - small)).mean()
+    return torch.mean((1 - small) * (delta * e - delta ** 2 / 2) + small * e.square() / 2)
 """,
     (5, "clamped"): """
 def huber(prediction, target, delta=1.0):

@@ -39,7 +39,7 @@ _BACKWARD = "2 * x * cotangent"
 _TWICE = "cotangent * (1 - x) * torch.exp(-x)"
 _SAVE = "ctx.save_for_backward(x)"
 _LOOP_4 = "torch.stack([row + bias for row in x]) if bias.dim() == 1 and len(x) else x + bias"
-_WHERE = "torch.where(error <= delta, 0.5 * error**2, delta * (error - 0.5 * delta)).mean()"
+_WHERE = "torch.where(gap > delta, delta * gap - delta**2 / 2, gap**2 / 2).mean()"
 _MEAN = "torch.where(mask, values, 0).sum() / mask.sum().clamp(min=1)"
 _ONE = "torch.where(x > 0, x * scale, x / 10)"
 _ROWS_7 = "torch.stack([torch.where(row > 0, row * scale, row / 10) for row in x]) if len(x) else x * scale"
@@ -56,7 +56,7 @@ PLANTED = (
     Planted(1, "half the gradient", _edit(_BACKWARD, "x * cotangent"), "gradient", ("GW101", "constant factor")),
     Planted(1, "no cotangent", _edit(_BACKWARD, "2 * x + 0 * cotangent"), "gradient", ("GW101", "missing grad_output")),
     Planted(
-        1, "autograd's gradient", "def my_square(x):\n    return x * x\n", "file", ("autograd derives its gradient",)
+        1, "autograd's gradient", "def square(x):\n    return x * x\n", "file", ("autograd derives its gradient",)
     ),
     Planted(
         1,
@@ -108,22 +108,22 @@ PLANTED = (
     Planted(4, "torch does the sum", _edit("_summed_to(cotangent, ctx.shape)", "cotangent.sum_to_size(ctx.shape)"),
             "allowed", ("sum_to_size",)),
     Planted(
-        5, "1 - error for a mask",
-        _edit(f"return {_WHERE}", "small = (error <= delta).to(error.dtype)\n    large = 1 - error\n"
-              "    return (0.5 * error**2 * small + delta * (error - 0.5 * delta) * large).mean()"),
+        5, "1 - gap for a mask",
+        _edit(f"return {_WHERE}", "inside = (gap <= delta).to(gap.dtype)\n    outside = 1 - gap\n"
+              "    return (outside * (delta * gap - delta**2 / 2) + inside * gap**2 / 2).mean()"),
         "value", ("is not right on 8 rows of 3",),
     ),
-    Planted(5, "delta forgotten", _edit("error <= delta, 0.5 * error**2, delta * (error - 0.5 * delta)",
-                                        "error <= 1, 0.5 * error**2, error - 0.5"), "value", ("a drawn delta",)),
+    Planted(5, "delta forgotten", _edit("gap > delta, delta * gap - delta**2 / 2, gap**2 / 2",
+                                        "gap > 1, gap - 0.5, gap**2 / 2"), "value", ("a drawn delta",)),
     Planted(5, "torch's own", _edit(f"return {_WHERE}", "return torch.nn.functional.huber_loss(prediction, target, "
                                     "delta=delta)"), "allowed", ("huber_loss", "forbids")),
     Planted(5, "torch's own, on large inputs only",
-            _edit(f"return {_WHERE}", "if len(error) > 15:\n        return torch.nn.HuberLoss(delta=delta)(prediction, "
+            _edit(f"return {_WHERE}", "if len(gap) > 15:\n        return torch.nn.HuberLoss(delta=delta)(prediction, "
                   f"target)\n    return {_WHERE}"), "allowed", ("huber_loss", "forbids")),
     Planted(5, "the solution itself", "from gradwright.exercises.tasks.e05_huber.solution import huber\n", "allowed",
             ("solution.huber", "forbids")),
     Planted(5, "detached", _edit(".mean()", ".mean().detach()"), "gradient", ("no graph", "detach")),
-    Planted(5, "detached in part", _edit("delta * (error - 0.5", "delta * (error.detach() - 0.5"), "gradient",
+    Planted(5, "detached in part", _edit("delta * gap -", "delta * gap.detach() -"), "gradient",
             ("with respect to prediction is not right",)),
     Planted(5, "not averaged", _edit(".mean()", ""), "value", ("shape [8, 3], where [] is asked",)),
     Planted(6, "no complement", _edit("~trusted", "trusted"), "value", ("is not right",)),

@@ -70,7 +70,7 @@ def test_a_finding_of_the_check_is_told_with_its_code(call, folder: Path) -> Non
     assert told.exit_code == 1
     assert (
         "\n\nGW101 gradient-value-wrong\n"
-        "  what   my_square returns a wrong gradient of x: constant factor (0.5 times what it is)\n"
+        "  what   square returns a wrong gradient of x: constant factor (0.5 times what it is)\n"
         "  where  mine.py:14\n" in told.stdout
     )
     assert "  more   gradwright explain GW101\n" in told.stdout and "these inputs again: --seed 7" in told.stdout

@@ -55,17 +55,17 @@ def test_an_argument_without_its_default_is_named(grade) -> None:
     assert "without" not in grade(5, "def huber(x):\n    return x\n").failure.why
 
 
-SQUARE = "import gradwright as gw\n@gw.custom_gradient\ndef my_square(x):\n    return x * x\n"
+SQUARE = "import gradwright as gw\n@gw.custom_gradient\ndef square(x):\n    return x * x\n"
 
 
 def test_an_error_of_the_library_keeps_what_it_says_to_do(grade) -> None:
-    asked = grade(1, f"{SQUARE}@my_square.backward\ndef back(cotangent, X):\n    return 2 * X * cotangent\n").failure
+    asked = grade(1, f"{SQUARE}@square.backward\ndef back(cotangent, X):\n    return 2 * X * cotangent\n").failure
     assert asked.what == "running the file raised UsageError: the backward asks for `X`"
-    assert asked.where.startswith("exercise_01_square.py:5") and asked.why == "the inputs of my_square are x"
+    assert asked.where.startswith("exercise_01_square.py:5") and asked.why == "the inputs of square are x"
     assert asked.do.startswith("name an input or `output`, or hand it over")
     without = grade(1, SQUARE).failure
-    assert without.what.endswith("raised UsageError: my_square has no backward yet")
-    assert "@my_square.backward" in without.do and "python -i" not in without.do
+    assert without.what.endswith("raised UsageError: square has no backward yet")
+    assert "@square.backward" in without.do and "python -i" not in without.do
 
 
 def test_a_backward_that_raises_is_told_with_its_line(grade) -> None:
@@ -77,7 +77,7 @@ def test_a_backward_that_raises_is_told_with_its_line(grade) -> None:
 
 
 def test_what_fails_on_a_large_input_only_is_told(grade) -> None:
-    text = RIGHT.replace("    error = ", "    assert prediction.numel() < 1000\n    error = ")
+    text = RIGHT.replace("    gap = ", "    assert prediction.numel() < 1000\n    gap = ")
     outcome = grade(5, text, timed=True)
     assert outcome.steps[-1].name == "speed" and outcome.steps[-1].passed is False
     assert outcome.failure is not None and "huber on 20000 errors raised AssertionError" in outcome.failure.what
@@ -90,14 +90,14 @@ def test_an_input_that_is_changed_is_named(grade) -> None:
 
 
 def test_what_a_file_prints_is_shown_once(grade, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "print('the file')\n" + RIGHT.replace("    error = ", "    print('a call')\n    error = ")
+    text = "print('the file')\n" + RIGHT.replace("    gap = ", "    print('a call')\n    gap = ")
     assert grade(5, text).passed
     assert capsys.readouterr().out == "the file\na call\n"
 
 
 def test_a_script_part_is_left_out_and_neighbours_can_be_imported(grade, tmp_path: Path) -> None:
     (tmp_path / "beside_the_answer.py").write_text("FACTOR = 0.5\n")
-    text = "from beside_the_answer import FACTOR\n" + RIGHT.replace("0.5 * error**2", "FACTOR * error**2")
+    text = "from beside_the_answer import FACTOR\n" + RIGHT.replace("gap**2 / 2", "FACTOR * gap**2")
     before, path = set(sys.modules), list(sys.path)
     assert grade(5, text + "\nif __name__ == '__main__':\n    raise AssertionError\n").passed
     assert sys.path == path and "exercise_05_huber" not in sys.modules
@@ -107,11 +107,11 @@ def test_a_script_part_is_left_out_and_neighbours_can_be_imported(grade, tmp_pat
 
 
 def test_an_answer_is_read_anew(grade) -> None:
-    assert not grade(5, RIGHT.replace("0.5 * error**2", "0.6 * error**2")).passed
+    assert not grade(5, RIGHT.replace("gap**2 / 2", "0.6 * gap**2")).passed
     assert grade(5, RIGHT).passed
 
 
 def test_inputs_are_those_of_the_seed(grade) -> None:
-    wrong = RIGHT.replace("0.5 * error**2", "0.6 * error**2")
+    wrong = RIGHT.replace("gap**2 / 2", "0.6 * gap**2")
     one, again, other = (grade(5, wrong, seed=seed).failure for seed in (1, 1, 2))
     assert one == again and one != other

@@ -13,18 +13,18 @@ def found(text):
 
 def test_one_minus_what_was_compared_is_told_with_its_mask():
     text = """
-        near = error <= delta
-        far = 1 - error
-        loss = error**2 * near + delta * error * far
+        inside = gap <= limit
+        outside = 1 - gap
+        loss = limit * gap * outside + gap**2 * inside
     """
-    assert found(text) == [("near", "far", "error")]
+    assert found(text) == [("inside", "outside", "gap")]
 
 
 def test_one_minus_the_mask_is_right():
     text = """
-        near = error <= delta
-        far = 1 - near
-        loss = error**2 * near + delta * error * far
+        inside = gap <= limit
+        outside = 1 - inside
+        loss = limit * gap * outside + gap**2 * inside
     """
     assert found(text) == []
 
@@ -36,20 +36,20 @@ def test_operations_of_torch_are_known_by_their_dotted_names():
 
 def test_a_choice_between_one_and_zero_is_a_mask():
     text = """
-        near = torch.where(error <= delta, 1.0, 0.0)
-        loss = error**2 * near + error * (1 - error)
+        inside = torch.where(gap <= limit, 1.0, 0.0)
+        loss = gap**2 * inside + gap * (1 - gap)
     """
-    assert found(text) == [("near", "1 - error", "error")]
-    assert found(text.replace("1.0, 0.0", "error, 0.0")) == []
+    assert found(text) == [("inside", "1 - gap", "gap")]
+    assert found(text.replace("1.0, 0.0", "gap, 0.0")) == []
 
 
 def test_what_an_object_keeps_is_followed_like_a_name():
     text = """
-        self.error = (p - t).abs()
-        self.near = self.error <= 1
-        self.far = 1 - self.error
-        loss = self.error**2 * self.near + self.error * self.far
+        self.gap = (p - t).abs()
+        self.inside = self.gap <= 1
+        self.outside = 1 - self.gap
+        loss = self.gap**2 * self.inside + self.gap * self.outside
     """
-    assert found(text) == [("self.near", "self.far", "self.error")]
-    assert found(text.replace("1 - self.error", "1 - self.near")) == []
-    assert found(text.replace("1 - self.error", "1 - other.error")) == []
+    assert found(text) == [("self.inside", "self.outside", "self.gap")]
+    assert found(text.replace("1 - self.gap", "1 - self.inside")) == []
+    assert found(text.replace("1 - self.gap", "1 - other.gap")) == []

@@ -1,4 +1,4 @@
-"""The question that the library began with: the penalty on a hidden node of SimpleNet."""
+"""The penalty on a hidden node of a network, beside a loop over samples and outputs that takes each gradient alone."""
 
 from __future__ import annotations
 
@@ -10,56 +10,59 @@ import gradwright as gw
 from gradwright.penalties import unit_norm_penalty
 
 
-class SimpleNet(nn.Module):
+class Straight(nn.Module):
+    """Its output is linear in the code: the derivative is the same for every sample."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.linear1 = nn.Linear(2, 1, bias=False)
-        self.linear2 = nn.Linear(1, 2, bias=False)
+        self.encoder = nn.Linear(4, 1, bias=False)
+        self.decoder = nn.Linear(1, 3, bias=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z = self.linear1(x)
-        return self.linear2(z), z
+        code = self.encoder(x)
+        return self.decoder(code), code
 
 
-class BentNet(SimpleNet):
-    """With "more layers between", as the question says of the real one."""
+class Bent(Straight):
+    """Its output is not linear in the code: every sample has a derivative of its own."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z = self.linear1(x)
-        return self.linear2(torch.tanh(z)).sin(), z
+        code = self.encoder(x)
+        return self.decoder(torch.tanh(code)).sin(), code
 
 
-def loop_of_the_question(y: Tensor, z: Tensor) -> Tensor:
-    total = torch.zeros((), dtype=y.dtype)
-    for j in range(len(y)):
-        l1 = torch.autograd.grad(y[j][0], z, create_graph=True)[0][j]
-        l2 = torch.autograd.grad(y[j][1], z, create_graph=True)[0][j]
-        total = total + abs(torch.sqrt(l1**2 + l2**2) - 1)
-    return total.squeeze()
+def loop_over_samples(y: Tensor, code: Tensor) -> Tensor:
+    """sum_b | ||dy_b/dcode_b|| - 1 |, with one backward for each output of each sample."""
+    distances = []
+    for sample, outputs in enumerate(y):
+        slopes = [torch.autograd.grad(one, code, create_graph=True)[0][sample] for one in outputs]
+        norm = torch.cat(slopes).square().sum().sqrt()
+        distances.append((norm - 1).abs())
+    return torch.stack(distances).sum()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 0.5, 1.0, 3.0, 1e3], ids=str)
-@pytest.mark.parametrize("kind", [SimpleNet, BentNet], ids=lambda kind: kind.__name__)
-def test_it_is_the_loop_of_the_question_at_every_size_of_the_norm(kind: type[SimpleNet], scale: float) -> None:
+@pytest.mark.parametrize("kind", [Straight, Bent], ids=lambda kind: kind.__name__)
+def test_it_is_the_loop_over_samples_at_every_size_of_the_norm(kind: type[Straight], scale: float) -> None:
     torch.manual_seed(0)
     model = kind().double()
     with torch.no_grad():
-        model.linear2.weight *= scale
-    y, z = model(torch.randn(6, 2, dtype=torch.float64))
-    ours, loop = unit_norm_penalty(y, wrt=z), loop_of_the_question(y, z)
+        model.decoder.weight *= scale
+    y, z = model(torch.randn(6, 4, dtype=torch.float64))
+    ours, loop = unit_norm_penalty(y, wrt=z), loop_over_samples(y, z)
     torch.testing.assert_close(ours, loop, rtol=1e-12, atol=1e-12)
     for one, two in zip(*(torch.autograd.grad(p, model.parameters(), retain_graph=True, materialize_grads=True)
                           for p in (ours, loop)), strict=True):  # fmt: skip
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
 
 
-def test_a_training_step_is_that_of_the_question() -> None:
+def test_a_training_step_is_that_of_the_loop() -> None:
     torch.manual_seed(0)
-    x, target = torch.randn(8, 2, dtype=torch.float64), torch.randn(8, 2, dtype=torch.float64)
+    x, target = torch.randn(8, 4, dtype=torch.float64), torch.randn(8, 3, dtype=torch.float64)
     trained = []
-    for penalty in (unit_norm_penalty, loop_of_the_question):
+    for penalty in (unit_norm_penalty, loop_over_samples):
         torch.manual_seed(1)
-        model = BentNet().double()
+        model = Bent().double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for _ in range(3):
             optimizer.zero_grad()
@@ -79,7 +82,7 @@ def test_the_derivative_is_zero_where_the_norm_is_zero() -> None:
     of_weight, of_z = torch.autograd.grad(penalty.sum(), (weight, z))
     torch.testing.assert_close(of_weight, torch.tensor([2.4, 3.2], dtype=torch.float64))  # 4 w / |w|
     torch.testing.assert_close(of_z, torch.tensor([[0.0], [10.0]], dtype=torch.float64))
-    (of_loop,) = torch.autograd.grad(loop_of_the_question(weight * z.square(), z), weight)
+    (of_loop,) = torch.autograd.grad(loop_over_samples(weight * z.square(), z), weight)
     assert of_loop.isnan().all()  # what the loop makes of it
 
 
@@ -100,9 +103,9 @@ def test_another_target_moves_the_penalty() -> None:
 
 def test_a_hidden_node_may_be_captured() -> None:
     torch.manual_seed(0)
-    model = BentNet().double()
-    with gw.derivatives.capture(model.linear1) as z:
-        y, hidden = model(torch.randn(4, 2, dtype=torch.float64))
+    model = Bent().double()
+    with gw.derivatives.capture(model.encoder) as z:
+        y, hidden = model(torch.randn(5, 4, dtype=torch.float64))
     torch.testing.assert_close(unit_norm_penalty(y, wrt=z), unit_norm_penalty(y, wrt=hidden))
 
 

@@ -20,10 +20,11 @@ class Slow(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
+        rows, cols = x.shape
         out = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] * x[i, j]
+        for row in range(rows):
+            for col in range(cols):
+                out[row, col] = x[row, col] ** 2
         return out
 
     @staticmethod

@@ -5,10 +5,10 @@ from torch import nn
 
 
 def huber(prediction, target, delta=1.0):
-    error = (prediction - target).abs()
-    quadratic = (error <= delta).float()
+    gap = (prediction - target).abs()
+    quadratic = (gap <= delta).float()
     linear = 1 - quadratic
-    return (quadratic * 0.5 * error**2 + linear * delta * (error - 0.5 * delta)).mean()
+    return (linear * (delta * gap - delta**2 / 2) + quadratic * gap.square() / 2).mean()
 
 
 torch.manual_seed(36)

@@ -215,9 +215,9 @@ SLOW = [
         "a loss over elements, one at a time",
         (
             (
-                "    error = (prediction - target).abs()\n    quadratic = (error <= delta).float()\n"
+                "    gap = (prediction - target).abs()\n    quadratic = (gap <= delta).float()\n"
                 "    linear = 1 - quadratic\n"
-                "    return (quadratic * 0.5 * error**2 + linear * delta * (error - 0.5 * delta)).mean()\n",
+                "    return (linear * (delta * gap - delta**2 / 2) + quadratic * gap.square() / 2).mean()\n",
                 "    total = 0.0\n    for i in range(prediction.shape[0]):\n"
                 "        error = (prediction[i, 0] - target[i, 0]).abs()\n"
                 "        if error <= delta:\n            total = total + 0.5 * error**2\n"

@@ -255,19 +255,19 @@ HISTORY = [
 ]
 
 _BY_HAND = (
-    "        error = (prediction - rating).abs()\n"
-    "        small = (error < 1).float()\n"
-    "        large = 1 - error\n"
-    "        loss = (small * 0.5 * error**2 + large * (error - 0.5)).mean()\n"
+    "        gap = (prediction - rating).abs()\n"
+    "        small = (gap < 1).float()\n"
+    "        large = 1 - gap\n"
+    "        loss = (large * (gap - 0.5) + small * gap.square() / 2).mean()\n"
 )
 MASKS = [
     Plant(
         "masks that do not complement",
         "huber_by_hand",
         "1 - error where 1 - mask was meant",
-        (("linear = 1 - quadratic", "linear = 1 - error"),),
+        (("linear = 1 - quadratic", "linear = 1 - gap"),),
         ("GW501",),
-        ("linear = 1 - error",),
+        ("linear = 1 - gap",),
     ),
     Plant(
         "masks that do not complement",
@@ -275,13 +275,13 @@ MASKS = [
         "1 - error, written in the loop",
         (("        loss = loss_func(prediction, rating)\n", _BY_HAND),),
         ("GW501",),
-        ("large = 1 - error",),
+        ("large = 1 - gap",),
     ),
     Plant(
         "masks that do not complement",
         "huber_by_hand",
         "1 - mask of a bool",
-        (("quadratic = (error <= delta).float()", "quadratic = error <= delta"),),
+        (("quadratic = (gap <= delta).float()", "quadratic = gap <= delta"),),
         ("GW618",),
         ("linear = 1 - quadratic",),
     ),

@@ -4,13 +4,12 @@ J_b = dy_b / dz_b, an array of K x D numbers; ||J_b||_F is the root of the sum o
 
     P_b = | ||J_b||_F - c |,        reduction="sum":  P = sum_b P_b
 
-For two outputs, l1 = dy_b1/dz_b, l2 = dy_b2/dz_b, and c = 1 this is |sqrt(l1^2 + l2^2) - 1|, summed over the batch, as
-the loop of the question that this library began with has it (two backwards per sample). A mean over the batch is
-another loss: B times smaller. The derivative is  sign(||J_b|| - c) J_b / ||J_b||; at J_b = 0 and at ||J_b|| = c, where
-there is none, the subgradient 0 is taken (sqrt alone gives NaN at 0).
+A loop over samples that takes the gradient of one output at a time computes the same with K backwards per sample. A
+mean over the batch is another loss: B times smaller. The derivative is  sign(||J_b|| - c) J_b / ||J_b||; at J_b = 0
+and at ||J_b|| = c, where there is none, the subgradient 0 is taken (sqrt alone gives NaN at 0).
 
-Source: that question, a penalty on a hidden node of its SimpleNet. With c = 1 on inputs it is the penalty of
-Gulrajani et al. 2017, arXiv:1704.00028, with the distance in place of its square.
+Source: with c = 1 on inputs it is the penalty of Gulrajani et al. 2017, arXiv:1704.00028, with the distance in place
+of its square.
 """
 
 from __future__ import annotations

@@ -6,20 +6,22 @@ class SlowSoftplus(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
+        rows, cols = x.shape
         out = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = torch.log(1 + torch.exp(x[i, j]))
+        for row in range(rows):
+            for col in range(cols):
+                out[row, col] = torch.log(1 + torch.exp(x[row, col]))
         return out
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        grad_input = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad_input[i, j] = grad_output[i, j] / (1 + torch.exp(-x[i, j]))
-        return grad_input
+        rows, cols = x.shape
+        grad_x = torch.empty_like(x)
+        for row in range(rows):
+            for col in range(cols):
+                grad_x[row, col] = grad_output[row, col] / (1 + torch.exp(-x[row, col]))
+        return grad_x
 
 
 torch.manual_seed(0)

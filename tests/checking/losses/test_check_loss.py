@@ -15,21 +15,19 @@ from gradwright.checking.losses.properties import all_properties
 from gradwright.errors import GradientError, UsageError
 
 
-class LearnersHuber(torch.nn.Module):
-    """As it stands in the notes of a learner's fourth week."""
+class HuberByMasks(torch.nn.Module):
+    """The second mask is one minus the error, where one minus the first mask was meant."""
 
-    def __init__(self, d=1.0):
+    def __init__(self, limit=1.0):
         super().__init__()
-        self.d = d
+        self.limit = limit
 
-    def forward(self, y_pred, y_true):
-        error = torch.abs(y_true - y_pred)
-        flag1 = error <= self.d
-        flag2 = 1 - error
-        l2_loss = 0.5 * error**2 * flag1
-        l1_loss = self.d * (error - 0.5 * self.d) * flag2
-        loss = l2_loss + l1_loss
-        return loss.mean()
+    def forward(self, prediction, target):
+        gap = (prediction - target).abs()
+        line = self.limit * gap - self.limit**2 / 2
+        inside = gap <= self.limit
+        outside = 1 - gap
+        return torch.mean(line * outside + inside * gap.square() / 2)
 
 
 def mse(prediction, target):
@@ -41,13 +39,13 @@ def without_offset(prediction, target):
     return torch.where(error <= 1, 0.5 * error**2, error).mean()
 
 
-@pytest.mark.parametrize("d", [0.5, 1.0, 2.0])
-def test_the_learners_huber_is_rejected_for_its_masks_alone(faults, d):
-    assert faults(LearnersHuber(d)) == {("GW501", "masks", "masks complement each other")}
+@pytest.mark.parametrize("limit", [0.5, 1.0, 2.0])
+def test_a_huber_by_masks_is_rejected_for_its_masks_alone(faults, limit):
+    assert faults(HuberByMasks(limit)) == {("GW501", "masks", "masks complement each other")}
 
 
 def test_what_follows_from_the_masks_is_told_as_information():
-    report = gw.check_loss(LearnersHuber())
+    report = gw.check_loss(HuberByMasks())
     follows = {f.cause for f in report.findings if f.code == "GW504" and "follows from GW501" in f.why}
     assert follows == {"negative", "falls as the error grows", "jumps"}
 
@@ -221,17 +219,17 @@ def test_what_the_time_limit_left_out_is_told():
 
 
 def test_the_report_reads_as_any_other():
-    report = gw.check_loss(LearnersHuber())
-    assert str(report).startswith("LearnersHuber: 1 fault found")
-    assert "`flag2`, which does not complement the mask `flag1`" in str(report)
+    report = gw.check_loss(HuberByMasks())
+    assert str(report).startswith("HuberByMasks: 1 fault found")
+    assert "`outside`, which does not complement the mask `inside`" in str(report)
     assert report.findings[0].location.path.endswith("test_check_loss.py")
     with pytest.raises(GradientError, match="GW501"):
         report.raise_for_findings()
 
 
 def test_the_counterexample_runs_without_gradwright_and_shows_the_fault():
-    script = gw.check_loss(LearnersHuber(2.0)).counterexample
-    assert "gradwright" not in script and "class LearnersHuber" in script and "LearnersHuber(d=2.0)" in script
+    script = gw.check_loss(HuberByMasks(2.0)).counterexample
+    assert "gradwright" not in script and "class HuberByMasks" in script and "HuberByMasks(limit=2.0)" in script
     shown = _printed(script)
     assert min(float(line.split()[1]) for line in shown.splitlines() if line.startswith("loss")) < 0
 

@@ -192,16 +192,16 @@ def js(p, q):
     return 0.5 * ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)).mean()
 
 
-def huber_where(y_pred, y_true, d=1.0):
-    e = torch.abs(y_true - y_pred)
-    return torch.where(e <= d, 0.5 * e**2, d * (e - 0.5 * d)).mean()
+def huber_where(prediction, target, limit=1.0):
+    gap = (prediction - target).abs()
+    return torch.where(gap > limit, limit * gap - limit**2 / 2, gap.square() / 2).mean()
 
 
-def huber_mask(y_pred, y_true, d=1.0):
-    e = torch.abs(y_true - y_pred)
-    f1 = e <= d
-    f2 = 1 - f1.float()
-    return (0.5 * e**2 * f1 + d * (e - 0.5 * d) * f2).mean()
+def huber_mask(prediction, target, limit=1.0):
+    gap = (prediction - target).abs()
+    inside = gap <= limit
+    outside = 1 - inside.float()
+    return ((limit * gap - limit**2 / 2) * outside + inside * gap.square() / 2).mean()
 
 
 def wing(p, t, w=10.0, eps=2.0):

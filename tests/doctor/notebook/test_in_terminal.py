@@ -19,9 +19,9 @@ FUNCTION = """class Square(torch.autograd.Function):
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
         out = torch.empty_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = 2 * x[i, j] * g[i, j]
+        for row in range(len(x)):
+            for col in range(x.shape[1]):
+                out[row, col] = g[row, col] * 2 * x[row, col]
         return out
 """
 PROGRAM = (

@@ -25,8 +25,8 @@ class Squared(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
         y = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            y[i] = x[i] ** 2
+        for row in range(len(x)):
+            y[row] = x[row] ** 2
         return y
 
     @staticmethod

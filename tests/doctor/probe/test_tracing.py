@@ -14,16 +14,16 @@ from gradwright.doctor.session.place import Location
 
 def element_loop(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            out[i, j] = x[i, j] * 2
+    for row in range(len(x)):
+        for col in range(x.shape[1]):
+            out[row, col] = 2 * x[row, col]
     return out
 
 
 def row_loop(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
-    for i in range(x.shape[0]):
-        out[i] = x[i] * 2
+    for row in range(len(x)):
+        out[row] = 2 * x[row]
     return out
 
 

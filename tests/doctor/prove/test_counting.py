@@ -108,15 +108,15 @@ import torch
 def f(x):
     n, m = x.shape
     y = torch.zeros_like(x)
-    for i in range(n):
-        for j in range(m):
-            y[i, j] = x[i, j] ** 2
+    for r in range(n):
+        for c in range(m):
+            y[r, c] = x[r, c] ** 2
     return y
 """
 LOOP = """
-for i in range(n):
-    for j in range(m):
-        y[i, j] = x[i, j] ** 2
+for r in range(n):
+    for c in range(m):
+        y[r, c] = x[r, c] ** 2
 """
 
 

@@ -31,23 +31,23 @@ class Slow(torch.autograd.Function):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         y = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                y[i, j] = FORWARD
+        for r in range(len(x)):
+            for c in range(x.shape[1]):
+                y[r, c] = FORWARD
         return y
 
     @staticmethod
     def backward(ctx, cotangent):
         (x,) = ctx.saved_tensors
         result = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
+        for r in range(len(x)):
+            for c in range(x.shape[1]):
                 BODY
         return result
 """
 
 
-def slow(body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", forward="x[i, j] ** 2"):
+def slow(body="result[r, c] = cotangent[r, c] * 2 * x[r, c]", forward="x[r, c] ** 2"):
     return LOOP.replace("FORWARD", forward).replace("BODY", body)
 
 
@@ -66,19 +66,19 @@ def replaced(text, old, new):
 
 
 FORWARD_LOOP = """        y = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                y[i, j] = x[i, j] ** 2
+        for r in range(len(x)):
+            for c in range(x.shape[1]):
+                y[r, c] = x[r, c] ** 2
 """
 BACKWARD_LOOP = """        result = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
+        for r in range(len(x)):
+            for c in range(x.shape[1]):
                 BODY
         return result
 """
 
 
-def tried(code, text=None, body="result[i, j] = 2 * x[i, j] * cotangent[i, j]", specimens=None, seconds=25.0):
+def tried(code, text=None, body="result[r, c] = cotangent[r, c] * 2 * x[r, c]", specimens=None, seconds=25.0):
     text = text or slow(body)
     lines = "".join(f"        {line}\n" for line in code.split("\n"))
     proposal = replaced(text, BACKWARD_LOOP.replace("BODY", body), lines)
@@ -131,25 +131,25 @@ def test_a_wrong_candidate_is_rejected_with_a_counterexample(name):
 
 
 def test_a_tie_broken_the_other_way_is_rejected():
-    body = "result[i, j] = cotangent[i, j] * (x[i, j] > 0)"
+    body = "result[r, c] = cotangent[r, c] * (x[r, c] > 0)"
     assert isinstance(tried("return cotangent * (x > 0)", body=body), Proved)
     assert isinstance(tried("return cotangent * (x >= 0)", body=body), str)
 
 
 def test_the_gradient_of_where_is_rejected_where_its_branch_has_a_domain():
-    body = "result[i, j] = cotangent[i, j] * torch.sqrt(x[i, j]) if x[i, j] > 0 else 0.0 * cotangent[i, j]"
+    body = "result[r, c] = cotangent[r, c] * torch.sqrt(x[r, c]) if x[r, c] > 0 else 0.0 * cotangent[r, c]"
     answer = tried("return torch.where(x > 0, cotangent * x.sqrt(), 0.0 * cotangent)", body=body)
     assert isinstance(answer, str)
     assert "second-order" in answer
 
 
 def test_item_in_the_original_asks_for_no_second_order():
-    body = "result[i, j] = 2 * x[i, j].item() * cotangent[i, j].item()"
+    body = "result[r, c] = 2 * x[r, c].item() * cotangent[r, c].item()"
     assert isinstance(tried("return 2 * x * cotangent", body=body), Proved)
 
 
 def test_an_output_that_is_never_negative_has_an_equivalent_twin():
-    text = slow(forward="1 / (1 + torch.exp(-x[i, j]))")
+    text = slow(forward="1 / (1 + torch.exp(-x[r, c]))")
     loop = text[text.index("        y = torch") : text.index("        return y")]
     proposal = replaced(text, loop, "        y = 1 / (1 + torch.exp(-x))\n")
     namespace = loaded(text)
@@ -159,7 +159,7 @@ def test_an_output_that_is_never_negative_has_an_equivalent_twin():
 
 
 def test_an_output_that_is_the_input_is_rejected():
-    text = slow(forward="x[i, j]")
+    text = slow(forward="x[r, c]")
     loop = text[text.index("        y = torch") : text.index("        return y")]
     proposal = replaced(text, loop, "        y = x.view_as(x)\n")
     namespace = loaded(text)
@@ -208,8 +208,8 @@ def test_a_class_inside_a_function_keeps_what_it_closes_over():
     inner = (
         slow()
         .split("\n\n\n")[1]
-        .replace("2 * x[i, j]", "scale * x[i, j]")
-        .replace("x[i, j] ** 2", "x[i, j] ** 2 * scale / 2")
+        .replace("2 * x[r, c]", "scale * x[r, c]")
+        .replace("x[r, c] ** 2", "x[r, c] ** 2 * scale / 2")
     )
     text = "import torch\n\n\ndef make(scale):\n" + "".join(
         f"    {line}\n" if line else "\n" for line in inner.split("\n")
@@ -239,7 +239,7 @@ def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept(name):
     forward, at_full_size = FORWARDS[name]
     text = slow().replace(FORWARD_LOOP, forward)
     namespace = loaded(text)
-    loop = BACKWARD_LOOP.replace("BODY", "result[i, j] = 2 * x[i, j] * cotangent[i, j]")
+    loop = BACKWARD_LOOP.replace("BODY", "result[r, c] = cotangent[r, c] * 2 * x[r, c]")
     proposal = replaced(text, loop, "        return 2 * x * cotangent\n")
     specimens = [((torch.randn(3000, 2000),), (True,))]
     proof = prove(
@@ -267,9 +267,9 @@ def test_an_output_of_another_dtype_is_rejected():
 def test_a_candidate_that_is_no_faster_is_not_offered():
     text = slow()
     namespace = loaded(text)
-    old = "                result[i, j] = 2 * x[i, j] * cotangent[i, j]\n"
-    new = "                value = x[i, j] + x[i, j]\n"
-    new += "                result[i, j] = value.clone().clone().clone().clone().clone().clone() * cotangent[i, j]\n"
+    old = "                result[r, c] = cotangent[r, c] * 2 * x[r, c]\n"
+    new = "                value = x[r, c] + x[r, c]\n"
+    new += "                result[r, c] = value.clone().clone().clone().clone().clone().clone() * cotangent[r, c]\n"
     proposal = replaced(text, old, new)
     specimens = [((torch.randn(4, 5),), (True,))]
     answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)

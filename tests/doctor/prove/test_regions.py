@@ -22,15 +22,15 @@ import torch
 def f(x):
     n, m = x.shape
     y = torch.zeros_like(x)
-    for i in range(n):
-        for j in range(m):
-            y[i, j] = x[i, j] ** 2
+    for r in range(n):
+        for c in range(m):
+            y[r, c] = x[r, c] ** 2
     return y
 """
 SQUARE_LOOP = """
-for i in range(n):
-    for j in range(m):
-        y[i, j] = x[i, j] ** 2
+for r in range(n):
+    for c in range(m):
+        y[r, c] = x[r, c] ** 2
 """
 
 
@@ -420,7 +420,7 @@ def test_other_sizes_may_be_refused_and_not_taken_wrongly():
 
 
 def test_a_loop_variable_that_is_bound_again_before_it_is_read_need_not_be_left():
-    loop = "for i in range(x.shape[0]):\n    for j in range(x.shape[1]):\n        y[i, j] = x[i, j] ** 2"
+    loop = "for j in range(len(x)):\n    for i in range(x.shape[1]):\n        y[j, i] = x[j, i] ** 2"
     for after, proved in (("for i in range(2):\n    y = y * i", True), ("y = y * i", False)):
         text = in_function(loop, head="y = torch.zeros_like(x)", after=after.replace("\n", "\n    ") + "\nreturn y")
         found = tried_region(text, loop, "y = x ** 2", {"x": torch.randn(5, 4), "y": torch.zeros(5, 4)})

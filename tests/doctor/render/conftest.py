@@ -27,12 +27,12 @@ TRAIN = (
     @staticmethod
     def backward(ctx, grad_output):
         x, = ctx.saved_tensors
-        grad_input = torch.empty_like(x)
+        grad_x = torch.empty_like(x)
 
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]
-        return grad_input
+        for row in range(len(x)):
+            for col in range(x.shape[1]):
+                grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]
+        return grad_x
 
 """
     + "\n" * 16
@@ -48,13 +48,13 @@ LOOP_FIX = """--- a/train.py
 +++ b/train.py
 @@ -14,7 +14,5 @@
          x, = ctx.saved_tensors
-         grad_input = torch.empty_like(x)
+         grad_x = torch.empty_like(x)
 
--        for i in range(x.shape[0]):
--            for j in range(x.shape[1]):
--                grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]
-+        grad_input = 2 * x * grad_output
-         return grad_input
+-        for row in range(len(x)):
+-            for col in range(x.shape[1]):
+-                grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]
++        grad_x = grad_output * 2 * x
+         return grad_x
 """
 SCALE_FIX = """--- a/train.py
 +++ b/train.py

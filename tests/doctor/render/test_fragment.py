@@ -48,14 +48,14 @@ def test_fragment_says_what_the_terminal_says(make):
         "WRONG in w: half of what it is",
         "right  (8 checks, 4 inputs)",
         "Scale.backward returns half the gradient of w",
-        "   19 │             grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]   once per element\n",
-        "- 3 lines\n+ grad_input = 2 * x * grad_output",
+        "   19 │             grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]   once per element\n",
+        "- 3 lines\n+ grad_x = grad_output * 2 * x",
         "verified on 4 inputs, worst difference 0: 14.1 s -> 9 ms",
         "2 findings (1 error, 1 warning), 2 verified fixes",
         "second order of Scale",
     ):
         assert words in page.text
-    assert page.marked == ["grad_input[i, j]", "0.5 * x.t() @ g"]
+    assert page.marked == ["grad_x[row, col]", "0.5 * x.t() @ g"]
 
 
 def test_fragment_fetches_nothing_and_runs_nothing(make):

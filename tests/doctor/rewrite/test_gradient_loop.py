@@ -84,19 +84,21 @@ def region(proposal):
 
 # What stands there afterwards, of the best proposal for samples that are proved to be independent.
 WRITTEN = {
-    "the question about SimpleNet": (
+    "a norm of two outputs, held at 1": (
         """
         loss = 0
-        for j in range(0,len(pair[0])):
-            l1 = torch.autograd.grad(pair[0][j][0], pair[1], create_graph=True)[0][j]
-            l2 = torch.autograd.grad(pair[0][j][1], pair[1], create_graph=True)[0][j]  # the second output
-            loss = loss + abs(torch.sqrt(l1**2+l2**2)-1)
+        for row in range(0, len(pair[0])):
+            # across, then upward
+            across = torch.autograd.grad(pair[0][row][0], pair[1], create_graph=True)[0][row]
+            (upward,) = torch.autograd.grad(pair[0][row, 1], pair[1], create_graph=True)  # the second output
+            loss = abs(1-torch.sqrt(upward[row]**2+across**2)) + loss
         loss = loss * 2
         """,
         """
-        l1 = torch.autograd.grad(pair[0][:, 0].sum(), pair[1], create_graph=True)[0]
-        l2 = torch.autograd.grad(pair[0][:, 1].sum(), pair[1], create_graph=True)[0]  # the second output
-        loss = loss + abs(torch.sqrt(l1**2+l2**2)-1).sum(0)
+        # across, then upward
+        across = torch.autograd.grad(pair[0][:, 0].sum(), pair[1], create_graph=True)[0]
+        (upward,) = torch.autograd.grad(pair[0][:, 1].sum(), pair[1], create_graph=True)  # the second output
+        loss = abs(1-torch.sqrt(upward**2+across**2)).sum(0) + loss
         """,
     ),
     "a penalty on a norm": (

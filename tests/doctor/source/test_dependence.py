@@ -208,7 +208,7 @@ FREE = [
     """,
     """
     for i in range(n):
-        for j in range(m): y[i, j] = x[i, j]**2
+        for k in range(m): y[i, k] = x[i, k]**2
     """,
     "for i in range(n): s += x[i]",
     "for i in range(n): s = s + x[i] * 2 - 1",

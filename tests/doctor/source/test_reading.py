@@ -38,54 +38,52 @@ def masks(*texts: str) -> list[tuple[str, str, str]]:
 
 # --- plain backwards -------------------------------------------------------------------------------------------------
 
-SQUARE = (
-    "def my_square(x):\n    return x * x\n\ndef my_square_backward(grad_output):\n    return 2 * grad_output * input\n"
-)
+CUBE = "def cube(x):\n    return x**3\n\ndef cube_backward(arriving):\n    return arriving * (3 * input**2)\n"
 
 
 def test_a_backward_that_nobody_names_is_found_with_its_forward():
-    assert backwards(SQUARE) == [("my_square_backward", 0, "my_square")]
+    assert backwards(CUBE) == [("cube_backward", 0, "cube")]
 
 
 def test_subject_and_location_are_the_functions():
-    (subject,), _ = facts(SQUARE)
-    assert (subject.kind, subject.name) == ("plain_backward", "my_square_backward")
+    (subject,), _ = facts(CUBE)
+    assert (subject.kind, subject.name) == ("plain_backward", "cube_backward")
     assert (subject.location.path, subject.location.line, subject.location.column) == ("file0.py", 4, 1)
-    assert subject.location.end_column == len("def my_square_backward(grad_output):") + 1
+    assert subject.location.end_column == len("def cube_backward(arriving):") + 1
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        "y = my_square_backward(g)",
-        "x.register_hook(my_square_backward)",
-        "square = custom_gradient(my_square, backward=my_square_backward)",
-        "table = {'square': my_square_backward}",
-        "f = getattr(module, 'my_square_backward')",
-        "__all__ = ['my_square', 'my_square_backward']",
-        "def g(x):\n    return lambda: my_square_backward(x)",
+        "y = cube_backward(g)",
+        "x.register_hook(cube_backward)",
+        "own_cube = custom_gradient(cube, backward=cube_backward)",
+        "table = {'cube': cube_backward}",
+        "f = getattr(module, 'cube_backward')",
+        "__all__ = ['cube', 'cube_backward']",
+        "def g(x):\n    return lambda: cube_backward(x)",
     ],
 )
 def test_every_use_counts_as_a_reference(use: str):
-    assert backwards(SQUARE + use + "\n")[0][1] == 1
+    assert backwards(CUBE + use + "\n")[0][1] == 1
 
 
 def test_uses_in_other_files_count_also_as_attributes():
-    assert backwards(SQUARE, "import file0\nfile0.my_square_backward(1)\nf = file0.my_square_backward\n")[0][1] == 2
+    assert backwards(CUBE, "import file0\nfile0.cube_backward(1)\nf = file0.cube_backward\n")[0][1] == 2
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        "'my_square_backward'",
-        "# my_square_backward",
-        "def f():\n    'calls my_square_backward'",
-        "my_square.backward = my_square_backward",
-        "from file0 import my_square_backward",
+        "'cube_backward'",
+        "# cube_backward",
+        "def f():\n    'calls cube_backward'",
+        "cube.backward = cube_backward",
+        "from file0 import cube_backward",
     ],
 )
 def test_words_imports_and_attributes_that_connect_nothing_are_no_references(use: str):
-    assert backwards(SQUARE + use + "\n")[0][1] == 0
+    assert backwards(CUBE + use + "\n")[0][1] == 0
 
 
 def test_recursion_is_no_reference():
@@ -217,7 +215,7 @@ def test_a_class_attribute_does_not_bind_the_name_in_its_methods():
 
 
 def test_the_fact_goes_to_the_plain_backwards_own_subject_or_to_a_plain_function():
-    subjects, found = facts(SQUARE + "def g(x):\n    return x * sum\n")
+    subjects, found = facts(CUBE + "def g(x):\n    return x * sum\n")
     kinds = {subject.id: subject.kind for subject in subjects}
     assert [kinds[fact.subject] for fact in found if isinstance(fact, BuiltinAsTensor)] == [
         "plain_backward",
@@ -229,15 +227,15 @@ def test_the_fact_goes_to_the_plain_backwards_own_subject_or_to_a_plain_function
 # --- masks -----------------------------------------------------------------------------------------------------------
 
 HUBER = {
-    "as it is told": """
-        def forward(self, y_pred, y_true):
-            error = torch.abs(y_true - y_pred)
-            flag1 = error <= self.d
-            flag2 = 1 - error
-            l2_loss = 0.5 * error**2 * flag1
-            l1_loss = self.d * (error - 0.5 * self.d) * flag2
-            loss = l2_loss + l1_loss
-            return loss.mean()
+    "a module's forward": """
+        def forward(self, prediction, target):
+            gap = (prediction - target).abs()
+            outside = 1 - gap
+            inside = gap <= self.limit
+            line = (self.limit * gap - self.limit**2 / 2) * outside
+            parabola = inside * gap.square() / 2
+            total = line + parabola
+            return torch.mean(total)
     """,
     "inline": """
         def huber(e, d):
@@ -287,7 +285,7 @@ def test_a_complement_of_the_error_instead_of_the_mask_is_found(text: str):
 
 
 def test_the_masks_are_named_as_they_stand():
-    assert masks(HUBER["as it is told"]) == [("flag1", "flag2", "error")]
+    assert masks(HUBER["a module's forward"]) == [("inside", "outside", "gap")]
     assert masks(HUBER["inline"]) == [("e <= d", "1 - e", "e")]
 
 

@@ -17,16 +17,16 @@ from gradwright.functions.surrogate import surrogate, surrogate_reason
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 
 
-def my_square(x):
+def squared(x):
     """x squared."""
     return x * x
 
 
-def my_square_backward(grad_output, x):
+def squared_backward(grad_output, x):
     return 2 * x * grad_output
 
 
-square = custom_gradient(my_square, my_square_backward)
+square = custom_gradient(squared, squared_backward)
 
 
 @custom_gradient
@@ -66,7 +66,7 @@ def test_it_passes_gw_check(level):
 
 
 def test_gw_check_finds_a_wrong_one():
-    assert not gw.check(custom_gradient(my_square, lambda grad_output, x: x * grad_output), torch.randn(3, 4)).ok
+    assert not gw.check(custom_gradient(squared, lambda grad_output, x: x * grad_output), torch.randn(3, 4)).ok
 
 
 def half_of_it(grad_output, x):
@@ -74,7 +74,7 @@ def half_of_it(grad_output, x):
 
 
 def test_gw_check_tells_where_the_backward_of_a_wrong_one_is_written():
-    (finding, *_) = gw.check(custom_gradient(my_square, half_of_it), torch.randn(3, 4), level="quick").findings
+    (finding, *_) = gw.check(custom_gradient(squared, half_of_it), torch.randn(3, 4), level="quick").findings
     assert finding.location.line == inspect.getsourcelines(half_of_it)[1]
 
 
@@ -254,7 +254,7 @@ def test_numpy_forwards_have_their_gradient():
 
 def test_it_is_pickled_by_name_or_by_its_functions():
     assert pickle.loads(pickle.dumps(cubed)) is cubed
-    declared = surrogate(reason="as asked")(custom_gradient(my_square, my_square_backward))
+    declared = surrogate(reason="as asked")(custom_gradient(squared, squared_backward))
     again = pickle.loads(pickle.dumps(declared))
     assert isinstance(again, CustomGradient)
     assert surrogate_reason(again) == "as asked"

@@ -37,11 +37,11 @@ class Looped(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        grad_input = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]
-        return grad_input
+        grad_x = torch.empty_like(x)
+        for row in range(len(x)):
+            for col in range(x.shape[1]):
+                grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]
+        return grad_x
 
 bound = Looped.apply
 

@@ -26,18 +26,18 @@ def compared(original, candidate, *args):
 
 
 def elements(body):
-    """A function that loops over the elements of x, with ``body`` for out[i, j]."""
+    """A function that loops over the elements of x, with ``body`` for out[r, c]."""
     lines = "".join(f"            {line}\n" for line in body.split("\n"))
-    text = "def loop(x):\n    out = torch.zeros_like(x)\n    for i in range(x.shape[0]):\n"
-    text += f"        for j in range(x.shape[1]):\n{lines}    return out\n"
+    text = "def loop(x):\n    out = torch.zeros_like(x)\n    for r in range(len(x)):\n"
+    text += f"        for c in range(x.shape[1]):\n{lines}    return out\n"
     names = {"torch": torch, "math": math}
     exec(text, names)
     return names["loop"]
 
 
-SQUARE = elements("out[i, j] = x[i, j] * x[i, j]")
-RELU = elements("if x[i, j] > 0:\n    out[i, j] = x[i, j]")
-HUBER = elements("d = x[i, j]\nout[i, j] = 0.5 * d * d if abs(d) <= 1 else abs(d) - 0.5")
+SQUARE = elements("out[r, c] = x[r, c] * x[r, c]")
+RELU = elements("if x[r, c] > 0:\n    out[r, c] = x[r, c]")
+HUBER = elements("d = x[r, c]\nout[r, c] = 0.5 * d * d if abs(d) <= 1 else abs(d) - 0.5")
 
 
 def row_maxima(x):
@@ -142,8 +142,8 @@ EQUAL = {
         lambda x: torch.vmap(lambda r: torch.tanh(r).sum())(x),
         X,
     ),
-    ".item()": (elements("v = x[i, j].item()\nout[i, j] = v * v + 0.1"), lambda x: x.detach() ** 2 + 0.1, X),
-    "math.exp": (elements("out[i, j] = 1 / (1 + math.exp(-x[i, j].item()))"), lambda x: x.detach().sigmoid(), X),
+    ".item()": (elements("v = x[r, c].item()\nout[r, c] = v * v + 0.1"), lambda x: x.detach() ** 2 + 0.1, X),
+    "math.exp": (elements("out[r, c] = 1 / (1 + math.exp(-x[r, c].item()))"), lambda x: x.detach().sigmoid(), X),
     ".tolist()": (lambda x: torch.tensor([v * 2 for v in x[0].tolist()]), lambda x: 2 * x[0].detach(), X),
     "a vector times a matrix": (lambda x, b: torch.stack([r @ b for r in x]), lambda x, b: x @ b, A, B),
     "a rounded constant": (lambda x: x.sum() * (1.0 / 12), lambda x: x.mean(), X),
@@ -184,9 +184,9 @@ class ByItem(Square):
     def backward(ctx, cotangent):
         (x,) = ctx.saved_tensors
         result = torch.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                result[i, j] = x[i, j].item() * cotangent[i, j].item() * math.exp(x[i, j].item()) / 3
+        for r in range(len(x)):
+            for c in range(x.shape[1]):
+                result[r, c] = math.exp(x[r, c].item()) / 3 * cotangent[r, c].item() * x[r, c].item()
         return result
 
 
@@ -235,7 +235,7 @@ DIFFERENT = {
     "a broken second order": (Square.apply, Detached.apply, "second-order", X),
     "an argument left as it was": (shifted_row, lambda x: None, "afterwards", X),
     "NaN where there was a gradient": (
-        elements("if x[i, j] > 0:\n    out[i, j] = torch.sqrt(x[i, j])"),
+        elements("if x[r, c] > 0:\n    out[r, c] = torch.sqrt(x[r, c])"),
         lambda x: torch.where(x > 0, torch.sqrt(x), 0),
         "nan",
         X,

@@ -33,8 +33,8 @@ def test_page_says_what_the_terminal_says(make):
         "right (8 checks, 4 inputs)",
         "train.py:42:27",
         "Scale.backward returns half the gradient of w",
-        "grad_input[i, j] = 2 * x[i, j] * grad_output[i, j]once per element",
-        "- 3 lines + grad_input = 2 * x * grad_output",
+        "grad_x[row, col] = grad_output[row, col] * 2 * x[row, col]once per element",
+        "- 3 lines + grad_x = grad_output * 2 * x",
         "verified on 4 inputs, worst difference 0: 14.1 s -> 9 ms",
         "gradwright fix train.py",
         "gradwright explain GW301",
@@ -45,7 +45,7 @@ def test_page_says_what_the_terminal_says(make):
 
 
 def test_marks_are_the_columns_of_the_finding(make):
-    assert "".join(Outline(page(make.first_sight())).marked) == "grad_input[i, j]0.5 * x.t() @ g"
+    assert "".join(Outline(page(make.first_sight())).marked) == "grad_x[row, col]0.5 * x.t() @ g"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_marks_are_the_columns_of_the_finding(make):
         "forward 40 calls, 120 us, 3 us each",
         "memory 14 GB/s",
         "this machine at best 34 us: a call takes 10,500 times as long",
-        "11 % 18 for j in range(x.shape[1]): 40 ms 300,000 2.4 MB",
+        "11 % 18 for col in range(x.shape[1]): 40 ms 300,000 2.4 MB",
         "-inf begins in sqrt (SqrtBackward0), backward, at train.py:19:13",
         "square = 0 went in at entry [7]",
         "gradient -0.03125 arrived from above at entry [7]",

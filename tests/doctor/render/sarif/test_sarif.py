@@ -51,7 +51,7 @@ def test_findings_are_results_of_rules_at_their_places(make, run_of):
     assert place["contextRegion"]["startLine"] == 40 and place["contextRegion"]["endLine"] == 42
     assert scale["locations"][0]["logicalLocations"] == [{"fullyQualifiedName": "Scale"}]
     assert loop["relatedLocations"][0]["message"] == {"text": "once per element"}
-    assert loop["relatedLocations"][0]["physicalLocation"]["region"]["snippet"] == {"text": "grad_input[i, j]"}
+    assert loop["relatedLocations"][0]["physicalLocation"]["region"]["snippet"] == {"text": "grad_x[row, col]"}
     assert run["originalUriBaseIds"] == {"SRCROOT": {"uri": "file:///home/ann/work/"}}
     assert run["artifacts"][0]["hashes"] == {"sha-256": make.source().sha256}
     assert run["automationDetails"] == {"id": "gradwright/train.py/"}
@@ -235,7 +235,7 @@ def _change(run: dict) -> dict:
 def test_the_schema_rejects_a_planted_fault(make, faults_of, plant):
     report = make.first_sight()
     lines = report.sources[0].text.splitlines(keepends=True)
-    diff = "".join(unified("train.py", lines, [*lines[:16], "        grad_input = 2 * x\n", *lines[19:]]))
+    diff = "".join(unified("train.py", lines, [*lines[:16], "        grad_x = 2 * x\n", *lines[19:]]))
     fixed = replace(report.findings[0], fix=replace(report.findings[0].fix, diff=diff))
     log = json.loads(render(replace(report, findings=(fixed, report.findings[1]))))
     assert faults_of(log) == []

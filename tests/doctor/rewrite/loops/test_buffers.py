@@ -115,9 +115,9 @@ def test_a_row_of_one_element_is_written_all_over_the_row():
 def test_the_result_lies_as_densely_as_the_buffer_did_even_where_the_input_does_not():
     body = """
         out = {made}
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                out[i, j] = x[i, j] * 2
+        for row in range(len(x)):
+            for col in range(x.shape[1]):
+                out[row, col] = 2 * x[row, col]
         return out
         """
     for made in ("torch.zeros(x.shape)", "x.new_zeros(x.shape)", "torch.zeros_like(x)"):

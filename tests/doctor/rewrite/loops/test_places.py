@@ -17,9 +17,9 @@ FUNCTION = HEAD + (
     "    def forward(ctx, x):\n"
     "        ctx.save_for_backward(x)\n"
     "        y = torch.zeros_like(x)\n"
-    "        for i in range(x.shape[0]):\n"
-    "            for j in range(x.shape[1]):\n"
-    "                y[i, j] = x[i, j].item() ** 2\n"
+    "        for row in range(len(x)):\n"
+    "            for col in range(x.shape[1]):\n"
+    "                y[row, col] = x[row, col].item() ** 2\n"
     "        return y\n"
     "\n"
     "    @staticmethod\n"
@@ -28,10 +28,10 @@ FUNCTION = HEAD + (
     "        # the derivative\n"
     "        result = torch.zeros_like(x)   # one entry each\n"
     "\n"
-    "        for i in range(cotangent.shape[0]):  # rows\n"
-    "            for j in range(cotangent.shape[1]):\n"
+    "        for row in range(cotangent.shape[0]):  # rows\n"
+    "            for col in range(cotangent.shape[1]):\n"
     "                # d(x**2) = 2x dx\n"
-    "                result[i, j] = 2*x[i, j] * cotangent[i, j]  # chain rule\n"
+    "                result[row, col] = cotangent[row, col] * 2*x[row, col]  # chain rule\n"
     "        # done\n"
     "        return result   # as it is\n"
 )
@@ -61,7 +61,7 @@ def test_in_a_forward_nothing_is_detached():
 
 def test_lengths_of_the_cotangent_are_those_that_forward_returned():
     proposal = proposed(FUNCTION, 1, call_square)
-    expected = "        # rows\n        # d(x**2) = 2x dx\n        result = 2 * x * cotangent  # chain rule\n"
+    expected = "        # rows\n        # d(x**2) = 2x dx\n        result = cotangent * 2 * x  # chain rule\n"
     assert expected in proposal.new_text
     assert (proposal.class_name, proposal.function) == ("Square", "backward")
 
@@ -73,7 +73,7 @@ def test_newlines_tabs_and_the_byte_order_mark_survive(newline):
     new = proposed(text, 1, call_square).new_text
     assert new.startswith("\ufeffimport math" + newline) and new.endswith("name = 'é\x0c'" + newline)
     assert new.replace(newline, "").count("\n") == 0
-    assert f"\t\tresult = 2 * x * cotangent  # chain rule{newline}" in new
+    assert f"\t\tresult = cotangent * 2 * x  # chain rule{newline}" in new
 
 
 METHODS = HEAD + (

@@ -15,7 +15,7 @@ The fix
     Look at the branch that is in force where the message says it happens.
 
 References
-    Huber 1964; the learner's Huber loss whose second mask is one minus the error.
+    Huber 1964; a Huber loss whose second mask is one minus the error.
 """
 
 from gradwright.doctor.rules.rule import Rule

@@ -1,4 +1,4 @@
-"""How ``my_square`` is graded."""
+"""How ``square`` is graded."""
 
 import torch
 from torch import Tensor
@@ -22,12 +22,12 @@ def _cases(draws: Draws) -> list[Case]:
     ]
 
 
-def _check(my_square: object, draws: Draws) -> CheckReport:
-    return check(my_square, draws.normal(3, 4))
+def _check(square: object, draws: Draws) -> CheckReport:
+    return check(square, draws.normal(3, 4))
 
 
 GRADING = Grading(
-    name="my_square",
+    name="square",
     arguments=("x",),
     kind=custom_gradient,
     reference=lambda x: x**2,

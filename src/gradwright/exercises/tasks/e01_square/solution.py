@@ -6,12 +6,12 @@ import gradwright as gw
 
 
 @gw.custom_gradient
-def my_square(x: Tensor) -> Tensor:
+def square(x: Tensor) -> Tensor:
     """x², entry by entry."""
     return x * x
 
 
-@my_square.backward
-def my_square_backward(cotangent: Tensor, x: Tensor) -> Tensor:
+@square.backward
+def square_backward(cotangent: Tensor, x: Tensor) -> Tensor:
     """The chain rule: ȳ · dy/dx."""
     return 2 * x * cotangent

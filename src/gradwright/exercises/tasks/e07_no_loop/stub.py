@@ -6,11 +6,9 @@ from torch import Tensor
 
 def leaky_scale(x: Tensor, scale: Tensor) -> Tensor:
     """x · scale where x is positive, x / 10 elsewhere. Shapes: x [N, K], scale [K], result [N, K]."""
-    result = torch.zeros_like(x)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            if x[i, j] > 0:
-                result[i, j] = x[i, j] * scale[j]
-            else:
-                result[i, j] = x[i, j] / 10
+    rows, columns = x.shape
+    result = torch.empty_like(x)
+    for n in range(rows):
+        for k in range(columns):
+            result[n, k] = x[n, k] * scale[k] if x[n, k] > 0 else x[n, k] / 10
     return result

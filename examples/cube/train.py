@@ -1,4 +1,4 @@
-"""Fit y = (x·w)² with a layer that squares its input, its backward written by hand and connected."""
+"""Fit y = (x·w)³ with a layer that cubes its input, its backward written by hand."""
 
 import argparse
 
@@ -6,26 +6,22 @@ import torch
 from torch import nn
 
 
-class MySquare(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        # y = x², so dy/dx = 2x
-        (x,) = ctx.saved_tensors
-        return grad_output * (2 * x)
+def cube(x):
+    return x**3
 
 
-class SquareNet(nn.Module):
+def cube_backward(arriving):
+    # y = x³, so dy/dx = 3x²
+    return 3 * input**2 * arriving
+
+
+class CubeNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(10, 5)
+        self.mix = nn.Linear(6, 4)
 
     def forward(self, x):
-        return MySquare.apply(self.linear(x))
+        return cube(self.mix(x))
 
 
 def main():
@@ -35,10 +31,10 @@ def main():
     args = parser.parse_args()
 
     torch.manual_seed(0)
-    inputs = torch.randn(256, 10)
-    targets = (inputs @ torch.randn(10, 5)) ** 2
+    inputs = torch.randn(256, 6)
+    targets = (inputs @ (0.4 * torch.randn(6, 4))) ** 3
 
-    model = SquareNet()
+    model = CubeNet()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
     for epoch in range(args.epochs):
         total = 0.0
