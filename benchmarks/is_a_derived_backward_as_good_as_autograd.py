@@ -1,10 +1,10 @@
 """Is a derived backward as good as autograd?
 
 Subjects: the forwards of benchmarks/derived (activations, losses, attention, normalisations, distances, physics steps,
-linear algebra, sequences, the sources' own). Each is derived once, at 24 elements in float64, and then called with
-other sizes in float32: 1,048,576 elements, where kernels count, and 256, where calls count. Measured: forward and
-backward together, in turn with plain autograd of the same forward on the same inputs, one thread; the ratio is the
-median over the rounds of figures taken side by side. "class" is `derived.function.apply`, "custom"
+linear algebra, sequences, first gradients of tutorials). Each is derived once, at 24 elements in float64, and then
+called with other sizes in float32: 1,048,576 elements, where kernels count, and 256, where calls count. Measured:
+forward and backward together, in turn with plain autograd of the same forward on the same inputs, one thread; the ratio
+is the median over the rounds of figures taken side by side. "class" is `derived.function.apply`, "custom"
 `derived.custom_gradient`. Bytes are those of the distinct storages kept for the backward, at the large size. The aim:
 no more than 1.1 at the large size, and never more saved than by autograd. What can't be derived is told with its error.
 

@@ -1,9 +1,9 @@
-"""What do the sources say, and does it hold? One table for each question that they ask.
+"""What do the sources say, and does it hold? One table for each question that they answer.
 
-The sources: a tutorial on custom backpropagation, two answers (why a custom Function is slow; the gradient of a whole
-batch), and notes on a Huber loss, its two errors and ``zero_grad``. Each question is a module of ``asked/``: what is
-printed is run as it is printed, beside what works. "Results" is a row for each printed claim, judged by the figures
-below it; docs/questions shows each table beside its answer.
+The sources: a public tutorial on custom gradients, answers on slow Functions and on the gradient of a whole batch, and
+a learner's notes on a Huber loss, its two errors and ``zero_grad``. Each question is a module of ``asked/``: programs
+of our own show what a source claims, or the fault that it has, beside what works. "Results" is a row for each claim,
+in our words, judged by the figures below it; docs/questions shows each table beside its answer.
 
 Every way takes its turn in every round; a time is the median over the rounds of CPU time on one thread, a ratio the
 median of the rounds' ratios. Operations are what torch dispatches, bytes what tensors hold at once at the peak, above

@@ -1,1 +1,1 @@
-"""The questions that the sources ask, one module each: ``measure(rounds, quick)`` answers with a table."""
+"""Questions on custom gradients, one module each: ``measure(rounds, quick)`` answers with a table."""

@@ -10,19 +10,19 @@ Rows = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Answer:
-    """``title``: of the table. ``claims``: what is printed in a source -> whether that ``holds``, and by what."""
+    """``title``: of the table. ``claims``: what is claimed somewhere -> whether that ``holds``, and by what."""
 
     title: str
     rows: Rows
     claims: Rows = field(default_factory=dict)
 
 
-def claim(source: str, holds: bool, measured: str, *, so_far: str = "") -> dict[str, Any]:
+def claim(where: str, holds: bool, measured: str, *, so_far: str = "") -> dict[str, Any]:
     """``holds``: by the figures. ``so_far``: in which part, where it does."""
-    return {"printed in": source, "holds": so_far if holds and so_far else holds, "measured": measured}
+    return {"claimed in": where, "holds": so_far if holds and so_far else holds, "measured": measured}
 
 
-TUTORIAL = "tutorial on custom backpropagation"
-SLOW = "why is a custom function slow"
-BATCH = "gradient of a batch, the answer"
-NOTES = "notes on Huber and zero_grad"
+TUTORIAL = "a tutorial on custom gradients"
+SLOW = "an answer on slow Functions"
+BATCH = "answers on gradients of a batch"
+NOTES = "a learner's notes"

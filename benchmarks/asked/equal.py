@@ -104,7 +104,7 @@ def measure(rounds: int, quick: bool) -> Answer:
         "Accumulation beside the batch",
         rows,
         {
-            "accumulate the mini-batches, then step: the large batch": claim(
+            "a step after several micro-batches is that of the large batch": claim(
                 NOTES,
                 float(rows["equal pieces"]["mean / steps"]) < 1e-12,
                 f"mean / steps is off by {told}",

@@ -14,7 +14,7 @@ from asked.measuring import error, in_turn, peak_bytes, ratio
 
 
 class Huber(torch.autograd.Function):
-    """A specific loss function, with its backward by hand."""
+    """A loss of one's own, with its backward by hand."""
 
     @staticmethod
     def forward(ctx: Any, prediction: Tensor, target: Tensor) -> Tensor:
@@ -30,8 +30,8 @@ class Huber(torch.autograd.Function):
 
 
 def plain_huber(prediction: Tensor, target: Tensor) -> Tensor:
-    error = (prediction - target).abs()
-    return torch.where(error <= 1, 0.5 * error**2, error - 0.5).mean()
+    gap = (prediction - target).abs()
+    return torch.where(gap > 1, gap - 0.5, gap.square() / 2).mean()
 
 
 def loss_of_ones_own(rows: Rows, rounds: int) -> tuple[bool, str]:
@@ -131,8 +131,8 @@ def measure(rounds: int, quick: bool) -> Answer:
         "Where a custom gradient helps",
         rows,
         {
-            "specific loss functions need custom backpropagation": claim(TUTORIAL, differs, own),
-            "autodiff might not capture the desired gradient flow": claim(
+            "a special loss needs a backward of its own": claim(TUTORIAL, differs, own),
+            "autograd can miss the gradient that is wanted": claim(
                 TUTORIAL,
                 True,
                 so_far="where it is right and of no use",

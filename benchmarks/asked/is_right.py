@@ -14,32 +14,32 @@ from asked.answer import TUTORIAL, Answer, claim
 
 
 def function_of(backward_of: Callable[[Tensor, Tensor], Tensor], *, detached: bool = False) -> Any:
-    class Square(torch.autograd.Function):
+    class Cube(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
             ctx.kept = x.detach()
-            return x * x
+            return x**3
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
             return backward_of(grad_output, ctx.kept if detached else x)
 
-    return Square
+    return Cube
 
 
 FAULTS: dict[str, Any] = {
-    "right": function_of(lambda g, x: 2 * x * g),
-    "the 2 is forgotten": function_of(lambda g, x: x * g),
-    "the cotangent is left out": function_of(lambda g, x: 2 * x),
-    "the cotangent is changed in place": function_of(lambda g, x: g.mul_(2 * x)),
+    "right": function_of(lambda g, x: 3 * x**2 * g),
+    "the 3 is forgotten": function_of(lambda g, x: x**2 * g),
+    "the cotangent is left out": function_of(lambda g, x: 3 * x**2),
+    "the cotangent is changed in place": function_of(lambda g, x: g.mul_(3 * x**2)),
     "the cotangent is taken as contiguous: view(-1)": function_of(
-        lambda g, x: (2 * x.reshape(-1) * g.view(-1)).reshape(x.shape)
+        lambda g, x: (3 * x.reshape(-1) ** 2 * g.view(-1)).reshape(x.shape)
     ),
-    "the input is kept without its graph": function_of(lambda g, x: 2 * x * g, detached=True),
+    "the input is kept without its graph": function_of(lambda g, x: 3 * x**2 * g, detached=True),
     "computed in float16": function_of(
-        lambda g, x: (2 * x.half() * g.half()).to(x.dtype) if x.dtype != torch.float64 else 2 * x * g
+        lambda g, x: (3 * x.half() ** 2 * g.half()).to(x.dtype) if x.dtype != torch.float64 else 3 * x**2 * g
     ),
 }
 
@@ -85,7 +85,7 @@ def measure(rounds: int, quick: bool) -> Answer:
         "Who finds a wrong backward",
         rows,
         {
-            "errors in the backward: inspect gradients by print statements": claim(
+            "prints in the backward show whether it is right": claim(
                 TUTORIAL, missed == 0, f"{told}; a print shows numbers, not whether they are right"
             )
         },

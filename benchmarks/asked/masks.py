@@ -1,4 +1,4 @@
-"""Why are all my losses NaN? The printed masks, their complements, and torch.where, in one regression."""
+"""Why are all my losses NaN? A mask with a wrong complement, right ones, and torch.where, in one regression."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from asked.answer import NOTES, Answer, claim
 STEPS = 300
 
 
-def masked(complement: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    def loss(error: Tensor) -> Tensor:
-        near = error <= 1.0
-        return (0.5 * error**2 * near + (error - 0.5) * complement(error, near)).mean()
+def by_parts(complement: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Huber's loss of gaps |e|, threshold 1, as a sum of two parts: ``complement(gap, inside)`` is the second mask."""
+
+    def loss(gap: Tensor) -> Tensor:
+        inside = gap <= 1.0
+        return ((gap - 0.5) * complement(gap, inside) + inside * gap.square() / 2).mean()
 
     return loss
 
 
+WRONG = "outside = 1 - gap"
 WAYS: dict[str, Callable[[Tensor], Tensor]] = {
-    "1 - error, as printed": masked(lambda error, near: 1 - error),
-    "~near": masked(lambda error, near: ~near),
-    "1 - near.float()": masked(lambda error, near: 1 - near.float()),
-    "torch.where": lambda error: torch.where(error <= 1.0, 0.5 * error**2, error - 0.5).mean(),
+    WRONG: by_parts(lambda gap, inside: 1 - gap),
+    "outside = ~inside": by_parts(lambda gap, inside: ~inside),
+    "outside = 1 - inside.float()": by_parts(lambda gap, inside: 1 - inside.float()),
+    "torch.where": lambda gap: torch.where(gap > 1.0, gap - 0.5, gap.square() / 2).mean(),
 }
 
 
@@ -38,7 +41,7 @@ def trained(loss_of: Callable[[Tensor], Tensor]) -> dict[str, object]:
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = loss_of(torch.abs(y - model(x)))
+        loss = loss_of((model(x) - y).abs())
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -56,10 +59,10 @@ def trained(loss_of: Callable[[Tensor], Tensor]) -> dict[str, object]:
 
 def measure(rounds: int, quick: bool) -> Answer:
     rows = {name: trained(loss) for name, loss in WAYS.items()}
-    printed = rows["1 - error, as printed"]
-    told = f"begins at {printed['loss at step 0']}, NaN from {printed['NaN from']}"
+    wrong = rows[WRONG]
+    told = f"begins at {wrong['loss at step 0']}, NaN from {wrong['NaN from']}"
     return Answer(
         "Two masks, or one condition",
         rows,
-        {"flag2 = 1 - error is the second mask": claim(NOTES, printed["NaN from"] == "never", told)},
+        {"1 - gap is the complement of the mask": claim(NOTES, wrong["NaN from"] == "never", told)},
     )

@@ -1,4 +1,4 @@
-"""When do I want accumulation on purpose? The four printed situations, each measured."""
+"""When do I want accumulation on purpose? Four situations that are named for it, each measured."""
 
 from __future__ import annotations
 
@@ -145,9 +145,11 @@ def measure(rounds: int, quick: bool) -> Answer:
         "Four purposes of accumulation",
         rows,
         {
-            "accumulate for a large batch on small memory": claim(NOTES, *memory),
-            "accumulate for several losses": claim(NOTES, *several, so_far="one backward of the sum does"),
-            "accumulate micro-batches in parallel training": claim(NOTES, *uneven, so_far="if weighted by counts"),
-            "accumulate to smooth noisy gradients": claim(NOTES, *smooth, so_far="as a smaller learning rate does"),
+            "accumulate where the batch does not fit into memory": claim(NOTES, *memory),
+            "accumulate where an update has several losses": claim(
+                NOTES, *several, so_far="one backward of the sum does"
+            ),
+            "accumulate where devices share the work": claim(NOTES, *uneven, so_far="if weighted by counts"),
+            "accumulate where gradients are noisy": claim(NOTES, *smooth, so_far="as a smaller learning rate does"),
         },
     )

@@ -75,7 +75,7 @@ def measure(rounds: int, quick: bool) -> Answer:
         "The sum trick where samples meet",
         rows,
         {
-            "the gradient of a batch can be taken at once": claim(
+            "one backward does for a whole batch": claim(
                 BATCH,
                 float(str(rows["Linear, Tanh"]["sum trick: its error"])) < 1e-12,
                 f"with BatchNorm or attention off by {' and '.join(silent)}",

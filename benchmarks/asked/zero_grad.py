@@ -62,12 +62,12 @@ def places(rounds: int, quick: bool) -> Answer:
         "Where zero_grad stands",
         rows,
         {
-            "use zero_grad when we want accumulation on purpose": claim(
+            "zero_grad is for accumulating on purpose": claim(
                 NOTES,
                 float(rows["never"][last]) < float(rows[PLACES["before"]][last]),
                 f"never cleared: loss {rows['never'][last]}, before each backward: {rows[PLACES['before']][last]}",
             ),
-            "without zero_grad the combined gradient points elsewhere": claim(
+            "without zero_grad a step leaves the gradient's direction": claim(
                 NOTES,
                 float(rows["never"]["cosine of .grad and the gradient, backward 11"]) < 0.99,
                 f"cosine {rows['never']['cosine of .grad and the gradient, backward 11']} with the gradient in step 11",

@@ -6,7 +6,17 @@
 torch.Size([12])
 """
 
-from derived import activations, algebra, attention, distances, losses, normalisations, physics, sequences, sources
+from derived import (
+    activations,
+    algebra,
+    attention,
+    distances,
+    first_gradients,
+    losses,
+    normalisations,
+    physics,
+    sequences,
+)
 from derived.forward import Forward, Refusal
 from derived.refusals import REFUSALS as _REFUSALS
 
@@ -17,7 +27,7 @@ FAMILIES = {
     for module in (
         activations,
         losses,
-        sources,
+        first_gradients,
         attention,
         normalisations,
         distances,
