@@ -113,7 +113,7 @@ BROADCAST = [
         "(n,) minus (n, 1) in a loss by hand",
         (("huber(model(x[indices]), y[indices])", "huber(model(x[indices]).squeeze(1), y[indices])"),),
         ("GW622", "GW506"),
-        ("error = (prediction - target).abs()", "loss = huber("),
+        ("gap = (prediction - target).abs()", "loss = huber("),
     ),
     Plant(
         "loss broadcast",

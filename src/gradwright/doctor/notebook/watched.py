@@ -83,6 +83,9 @@ class WatchedCell:
 
         if not self._stack.enter_context(bound_earlier_seen()):
             for cls in find_bound_functions():
+                code = getattr(cls.forward, "__code__", None)
+                if code is None or not is_user_file(code.co_filename):
+                    continue
                 name = cls.__qualname__.replace("<locals>.", "")
                 what = f"calls of {name} through a name that an earlier cell gave to its apply"
                 why = f"this torch has `Function.apply` in C, so they can't be seen: call {name}.apply(...) in the cell"

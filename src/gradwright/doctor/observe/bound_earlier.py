@@ -16,8 +16,6 @@ from typing import Any
 
 from torch.autograd import Function
 
-from gradwright.doctor.source.places import is_user_file
-
 
 def _handing_on(__class__: Any) -> Any:
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +61,7 @@ def bound_earlier_seen() -> Iterator[bool]:
 
 
 def find_bound_functions() -> list[type[Function]]:
-    """The user's custom Functions of which a bound ``apply`` is held somewhere in this process, by name.
+    """The custom Functions of which a bound ``apply`` is held somewhere in this process, by name.
 
     Cost: one walk over all objects that Python's garbage collector knows, tens of milliseconds.
 
@@ -83,9 +81,4 @@ def find_bound_functions() -> list[type[Function]]:
         and issubclass(method.__self__, Function)
         and getattr(method, "__name__", "") == "apply"
     }
-    return sorted(filter(_is_users, found), key=lambda cls: cls.__qualname__)
-
-
-def _is_users(cls: type[Function]) -> bool:
-    code = getattr(cls.forward, "__code__", None)
-    return code is not None and is_user_file(code.co_filename)
+    return sorted(found, key=lambda cls: cls.__qualname__)
