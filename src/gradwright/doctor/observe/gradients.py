@@ -127,20 +127,21 @@ class GradientWatch:
                 return original(*args, **kwargs)
             finally:
                 self._inside.depth -= 1
-                self._after_call(site, started)
+                self._after_call(site, api, started)
 
         return call
 
     def _skip(self, arrived: float) -> None:
         self._clock.skip(time.perf_counter() - arrived)
 
-    def _look_after(self, site: Site, started: float) -> None:
+    def _look_after(self, site: Site, api: Api, started: float) -> None:
+        """``api``: of this call; a library's ``autograd.grad`` within a ``backward`` has the site of that backward."""
         ended = time.perf_counter()
         site.calls += 1
         site.seconds += ended - started
         self._clock.saw(started, ended)
         self._timeline.add(site.subject.id, "gradient call", started, ended)
-        if site.api == "backward":
+        if api == "backward":
             self._after(site.subject)
 
     def _depth(self) -> int:
