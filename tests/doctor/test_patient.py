@@ -551,7 +551,7 @@ def test_an_observer_that_cannot_be_imported_is_not_examined_and_all_else_is(
     )
     called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
     assert called.code == 1 and "GW101" in called.stdout
-    why = "it can't be watched with torch {}: ImportError: cannot import name '_gone' from 'torch._C'"
+    why = "can't be watched with torch {}: ImportError: cannot import name '_gone' from 'torch._C'"
     (left_out,) = [item for item in called.session.not_examined if item.what == "training: kept graphs"]
     assert left_out.why == why.format(called.session.environment.torch)
 

@@ -131,7 +131,7 @@ def test_a_looker_that_cannot_be_installed_is_one_line_and_the_rest_is_seen(
     report = watched()
     (left_out,) = report.not_examined
     assert left_out.what == kind.looks_at
-    assert left_out.why.startswith(f"it can't be watched with torch {torch.__version__}: AttributeError: ")
+    assert left_out.why.startswith(f"can't be watched with torch {torch.__version__}: AttributeError: ")
     assert "_a_name_that_is_gone" in left_out.why and "\n" not in left_out.why
     assert calls_of(report) == (3, 3, 3, 3) and report.unwatched == ()
 

@@ -120,7 +120,7 @@ class Watch:
 
     def _leave_out(self, what: str, error: Exception) -> None:
         first, *_ = str(error).strip().splitlines() or [""]
-        why = f"it can't be watched with torch {torch.__version__}: {type(error).__name__}: {first[:_LONGEST_REASON]}"
+        why = f"can't be watched with torch {torch.__version__}: {type(error).__name__}: {first[:_LONGEST_REASON]}"
         self._journal.add(NotExamined(what, why))
 
     def __exit__(self, *_: object) -> None:
