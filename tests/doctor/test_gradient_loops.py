@@ -79,7 +79,7 @@ def test_a_short_loop_is_left_alone(tmp_path):
 
 
 def test_without_a_fork_nothing_is_tried_and_the_reason_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(gradient_loops, "can_try_apart", lambda: False)
+    monkeypatch.setattr(gradient_loops, "torch_survives_fork", lambda: False)
     use, _ = entered(tmp_path)
     assert "forked child" in gradient_loops.treated(finding(use), [use])[2]
 

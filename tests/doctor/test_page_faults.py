@@ -182,7 +182,7 @@ def test_what_can_not_matter_is_not_tried(change: dict[str, float], monkeypatch:
 
 
 def test_where_there_is_no_child_it_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_faults, "can_try_apart", lambda: False)
+    monkeypatch.setattr(page_faults, "torch_survives_fork", lambda: False)
     monkeypatch.setattr(page_faults, "attempt", lambda *_: pytest.fail("it can't be undone here"))
     (said,) = page_faults.probe_page_faults([MANY])
     assert isinstance(said, NotExamined)

@@ -533,6 +533,36 @@ def test_an_exception_of_the_doctors_own_that_ends_a_script_is_not_the_scripts(
     assert not [finding for finding in called.session.findings if finding.subject == "script"]
 
 
+def test_without_custom_functions_a_run_is_no_clean_bill(
+    gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
+) -> None:
+    script(
+        PLANT
+        + """
+begin = Patient._watch_torch
+
+def begin_without(patient):
+    from gradwright.doctor.observe.functions import FunctionWatch
+    plant(FunctionWatch, "install")
+    begin(patient)
+
+Patient._watch_torch = begin_without
+"""
+        + WRONG
+    )
+    called = gradwright("diagnose", "train.py", cwd=tmp_path, cold=True)
+    assert called.code == 3
+    assert "calls of custom Functions can't be watched with this torch: that is no clean bill" in called.stderr
+    assert called.stdout.startswith("custom Functions not watched · 1 gradient call watched")
+    assert "nothing was found in what could be watched" in called.stdout
+    kept = gradwright("report", cwd=tmp_path)
+    assert kept.code == 3 and kept.stdout == called.stdout
+    fixing = gradwright("fix", "train.py", cwd=tmp_path, cold=True)
+    assert fixing.code == 3
+    assert "the last session is without calls of custom Functions: diagnosing first" in fixing.stderr
+    assert "calls of custom Functions can't be watched with this torch: there may be fixes" in fixing.stderr
+
+
 def test_an_observer_that_cannot_be_imported_is_not_examined_and_all_else_is(
     gradwright: Callable, script: Callable, no_fixes: None, tmp_path: Path
 ) -> None:

@@ -71,13 +71,14 @@ def examine(
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
-    from gradwright.doctor.probe.attempts import NOT_APART, Limits, can_try_apart
+    from gradwright.doctor.probe.attempts import NOT_APART, Limits
     from gradwright.doctor.probe.functions import probe_function
     from gradwright.doctor.probe.loops import probe_loop
     from gradwright.doctor.probe.losses import probe_loss
     from gradwright.doctor.probe.page_faults import probe_page_faults
+    from gradwright.ground.forked import torch_survives_fork
 
-    if not can_try_apart():
+    if not torch_survives_fork():
         journal.add(NotExamined("crashes and memory of subjects tried alone", NOT_APART))
     share = watch.clock.share
     # The user's own first; what libraries bring comes with what time is left.

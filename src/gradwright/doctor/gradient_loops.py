@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.samples.trust import Trust
-from gradwright.doctor.probe.attempts import WHY_NOT, Limits, attempt, can_try_apart
+from gradwright.doctor.probe.attempts import WHY_NOT, Limits, attempt
 from gradwright.doctor.probe.collectives import has_peers
 from gradwright.doctor.probe.seeing import see
 from gradwright.doctor.probe.shrink import describe
@@ -29,6 +29,7 @@ from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.liveness import block_of
 from gradwright.doctor.source.places import text_of_file
 from gradwright.errors import GradwrightError
+from gradwright.ground.forked import torch_survives_fork
 
 SECONDS = 15.0
 FEWEST_CALLS = 8
@@ -53,7 +54,7 @@ def try_on_live_graph(
     if has_peers():
         use.live = "a live graph is not tried beside other ranks: its collectives would reach them"
         return
-    if not can_try_apart():
+    if not torch_survives_fork():
         use.live = f"a live graph can be tried in a forked child only, which is not possible here ({WHY_NOT})"
         return
     done = attempt(lambda: _tried(use, {**globals_, **names}), Limits(SECONDS + 2.0))

@@ -130,7 +130,7 @@ def test_chance_is_what_it_was_after_calls_that_draw() -> None:
 
 
 def test_nothing_is_called_again_where_there_is_no_process_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spending, "can_try_apart", lambda: False)
+    monkeypatch.setattr(spending, "torch_survives_fork", lambda: False)
     assert spent_in_calls(lambda: pytest.fail("it was called"), traced(product), 1.0) == Spent()
 
 

@@ -134,8 +134,8 @@ def _report(named: Path | None, kept: Path, options: Options, argv: tuple[str, .
     done = run_and_keep(options, kept, script_stdout=sys.stderr.fileno())
     if done is None or done.failure is not None:
         return None
-    if done.report.ok and done.report.saw_nothing:
-        click.echo("gradwright: the run was cut short before a gradient was seen: there may be fixes", err=True)
+    if done.report.ok and done.report.no_clean_bill:
+        click.echo(f"gradwright: {done.report.no_clean_bill}: there may be fixes", err=True)
         return None
     return done.report
 

@@ -145,11 +145,7 @@ def exit_code(report: Report, *, exit_zero: bool) -> int:
     """What a report amounts to. One that was cut short before anything was seen is not clean."""
     if not report.ok:
         return CLEAN if exit_zero else FINDINGS
-    if report.saw_nothing:
-        click.echo("gradwright: the run was cut short before a gradient was seen: that is no clean bill", err=True)
-        return FAILED
-    if report.unwatched:
-        what = " and ".join(report.unwatched)
-        click.echo(f"gradwright: {what} can't be watched with this torch: that is no clean bill", err=True)
+    if report.no_clean_bill:
+        click.echo(f"gradwright: {report.no_clean_bill}: that is no clean bill", err=True)
         return FAILED
     return CLEAN

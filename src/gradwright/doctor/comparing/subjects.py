@@ -136,6 +136,7 @@ def _was_cut_short(report: Report) -> bool:
         script.exception is not None
         or script.stopped_early is not None
         or (script.exit_code or 0) < 0
+        or bool(report.unwatched)
         or any(item.what == MISSING for item in report.not_examined)
     )
 

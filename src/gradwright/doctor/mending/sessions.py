@@ -33,6 +33,8 @@ def last_session(path: Path, argv: Sequence[str], here: Path, *, module: str = "
         return f"the last session was made by Gradwright {report.environment.gradwright}"
     if any(item.what == MISSING for item in report.not_examined):
         return "the last session was cut short"
+    if report.unwatched:
+        return f"the last session is without {' and '.join(report.unwatched)}"
     changed = changed_files(report, here)
     return f"{changed[0]} was changed since the last session" if changed else report
 

@@ -44,6 +44,10 @@ class Clock:
         if self._first is not None and not self.over:
             self.skipped += seconds
 
+    def skip_since(self, arrived: float) -> None:
+        """All from ``arrived`` (``perf_counter`` seconds) until now."""
+        self.skip(time.perf_counter() - arrived)
+
     @property
     def window(self) -> float:
         """Seconds watched so far, less what was skipped; never zero."""

@@ -63,7 +63,7 @@ class FunctionWatch:
         self._await_cotangents = guarded(self._join_cotangents, on_fault)
         self._before_backward = guarded(self._look_at_backward, on_fault)
         self._after_call = guarded(self._count_time, on_fault)
-        self._skip_since = guarded(self._skip, on_fault)
+        self._skip_since = guarded(clock.skip_since, on_fault)
         self._keep_cotangents = guarded(self._copy_cotangents, on_fault)
         self._restore: list[Callable[[], None]] = []
 
@@ -167,9 +167,6 @@ class FunctionWatch:
             if kept is not None:
                 self._keep_cotangents(kept, cotangents)
         return use
-
-    def _skip(self, arrived: float) -> None:
-        self._clock.skip(time.perf_counter() - arrived)
 
     def _count_time(self, use: FunctionUse, way: Literal["forward", "backward"], started: float) -> None:
         ended = time.perf_counter()

@@ -91,7 +91,7 @@ class GradientWatch:
         self._before_call = guarded(self._look, on_fault)
         self._after = after_backward
         self._after_call = guarded(self._look_after, on_fault)
-        self._skip_since = guarded(self._skip, on_fault)
+        self._skip_since = guarded(clock.skip_since, on_fault)
         self._late = late_losses.LateLosses(self._loss)
         self._read_late = guarded(self._late.read_all, on_fault)
         self.sites: dict[tuple[CodeType, int], Site] = {}
@@ -130,9 +130,6 @@ class GradientWatch:
                 self._after_call(site, api, started)
 
         return call
-
-    def _skip(self, arrived: float) -> None:
-        self._clock.skip(time.perf_counter() - arrived)
 
     def _look_after(self, site: Site, api: Api, started: float) -> None:
         """``api``: of this call; a library's ``autograd.grad`` within a ``backward`` has the site of that backward."""

@@ -27,11 +27,6 @@ class Limits:
     memory_bytes: int = 4 << 30
 
 
-def can_try_apart() -> bool:
-    """Whether trials get a process of their own."""
-    return torch_survives_fork()
-
-
 def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
     """In a forked child where that can be; in this process, under a watchdog, otherwise (the report says so)."""
 
@@ -39,7 +34,7 @@ def attempt(work: Callable[[], T], limits: Limits) -> Outcome[T]:
         with answering_as_in_the_run():
             return work()
 
-    if can_try_apart():
+    if torch_survives_fork():
         import_what_cotangents_need()  # here once, and not in every child
         outcome = in_child(
             lambda: without_peers(as_in_the_run), seconds=limits.seconds, memory_bytes=limits.memory_bytes

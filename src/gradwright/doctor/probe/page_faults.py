@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gradwright.doctor.probe.attempts import Limits, attempt, can_try_apart
+from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.session.facts import Fact, FreshBuffers, PageFaults
 from gradwright.doctor.session.model import NotExamined
+from gradwright.ground.forked import torch_survives_fork
 from gradwright.kernels.freed_memory import retain_freed_memory
 
 _FEWEST = 256  # 1 MiB
@@ -19,7 +20,7 @@ def probe_page_faults(seen: Sequence[Fact]) -> Iterator[Fact | NotExamined]:
     """A fresh buffer before and after ``retain_freed_memory``, in a child: it can't be undone. Cost: a second."""
     if not any(isinstance(fact, PageFaults) and _may_matter(fact) for fact in seen):
         return
-    if not can_try_apart():
+    if not torch_survives_fork():
         yield NotExamined(_WHAT, "no forked children here, and the trial can't be undone")
         return
     tried = attempt(lambda: retain_freed_memory(measure=True), Limits(20.0))

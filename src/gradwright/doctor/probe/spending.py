@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradwright.checking.chance import reproducible
-from gradwright.doctor.probe.attempts import can_try_apart
 from gradwright.doctor.probe.line_seconds import Line, Taken, several, time_call
 from gradwright.doctor.probe.operation_seconds import time_operations
 from gradwright.doctor.probe.tracing import Counts, Instruction, Trace
 from gradwright.doctor.session.model import NotExamined
+from gradwright.ground.forked import torch_survives_fork
 
 _SECONDS = 0.7  # of one call on the clock
 _SECONDS_OF_OPERATIONS = 0.3
@@ -72,7 +72,7 @@ def spent_in_calls(prepare: Callable[[], Callable[[], object]], trace: Trace, se
     Nothing where there is no process for it to be tried in: what it changes (a module's buffers) would stay changed.
     Raises what they raise.
     """
-    if not can_try_apart():
+    if not torch_survives_fork():
         return Spent()
     (taken,) = several(lambda own: [time_call(prepare(), _SECONDS, files=trace.files, own=own)])
     with reproducible(0):

@@ -20,7 +20,7 @@ from gradwright.doctor.render.wording import (
     unexamined_reason,
 )
 from gradwright.doctor.session.facts import FunctionCalls, LoopShape, ScriptDied
-from gradwright.doctor.session.model import DOCTOR_FAILED, MISSING, Finding, NotExamined, Report, Severity
+from gradwright.doctor.session.model import Finding, Report, Severity
 from gradwright.doctor.session.place import Location
 
 LISTED_UNEXAMINED = 8
@@ -172,12 +172,10 @@ def _summary(report: Report, rows: list[Row]) -> str:
         clean_bill = "nothing else was found" if wrong else "nothing wrong was found"
         if report.script.not_selected:
             clean_bill = "nothing wrong was found among the codes that were selected"
-        ours = NotExamined(MISSING, DOCTOR_FAILED) in report.not_examined
         if report.saw_nothing:
-            why = DOCTOR_FAILED if ours else "the run was cut short before a gradient was seen"
-            clean_bill = f"nothing was judged: {why}"
+            clean_bill = f"nothing was judged: {report.no_clean_bill}"
             died = False
-        elif report.unwatched or ours:
+        elif report.unwatched or report.doctor_failed:
             clean_bill = "nothing was found in what could be watched"
         if rows and not judged and not wrong and not report.script.argv:
             clean_bill = "no gradient could be judged"  # of what `gw.diagnose` was given

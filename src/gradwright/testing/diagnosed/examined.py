@@ -21,13 +21,14 @@ from gradwright.doctor.observe.specimens import SpecimenStore
 from gradwright.doctor.observe.watch import environment
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.options import Options
-from gradwright.doctor.probe.attempts import NOT_APART, Limits, can_try_apart
+from gradwright.doctor.probe.attempts import NOT_APART, Limits
 from gradwright.doctor.probe.functions import probe_function
 from gradwright.doctor.selection import Selection
 from gradwright.doctor.session.facts import CalledByTests, Fact, Flaw, FunctionCalls
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, NotExamined, Report, Subject
 from gradwright.doctor.treatment import Patients, treat
+from gradwright.ground.forked import torch_survives_fork
 from gradwright.testing.diagnosed.record import Callers, TestRecord
 from gradwright.testing.diagnosed.watched import FunctionsOfTests
 
@@ -76,7 +77,7 @@ class Examination:
 
     def tried(self) -> None:
         """Facts from trials, findings, fixes. Cost: at most ``probe_seconds + fix_seconds``."""
-        if self._uses and not can_try_apart():
+        if self._uses and not torch_survives_fork():
             self._journal.add(NotExamined("crashes and memory of subjects tried alone", NOT_APART))
         with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
             warnings.simplefilter("ignore")  # a session that makes errors of warnings means those of its tests
