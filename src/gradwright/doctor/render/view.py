@@ -175,7 +175,7 @@ def _summary(report: Report, rows: list[Row]) -> str:
         if report.saw_nothing:
             clean_bill = f"nothing was judged: {report.no_clean_bill}"
             died = False
-        elif report.unwatched or report.doctor_failed:
+        elif report.no_clean_bill:
             clean_bill = "nothing was found in what could be watched"
         if rows and not judged and not wrong and not report.script.argv:
             clean_bill = "no gradient could be judged"  # of what `gw.diagnose` was given

@@ -241,15 +241,12 @@ class Report:
         return tuple(item.what for item in self.not_examined if item.what in (CUSTOM_FUNCTIONS, GRADIENT_CALLS))
 
     @property
-    def doctor_failed(self) -> bool:
-        """A fault of ours, not of the script's, kept the doctor from seeing all."""
-        return NotExamined(MISSING, DOCTOR_FAILED) in self.not_examined
-
-    @property
     def no_clean_bill(self) -> str:
         """Why it means nothing that there is no finding; "" where it does mean something."""
+        if NotExamined(MISSING, DOCTOR_FAILED) in self.not_examined:
+            return DOCTOR_FAILED
         if self.saw_nothing:
-            return DOCTOR_FAILED if self.doctor_failed else "the run was cut short before a gradient was seen"
+            return "the run was cut short before a gradient was seen"
         return f"{' and '.join(self.unwatched)} can't be watched with this torch" if self.unwatched else ""
 
     def subject(self, subject_id: str) -> Subject | None:

@@ -11,9 +11,19 @@ from tests.doctor.render.page.outline import Outline
 from tests.doctor.render.page.sessions import everything, many
 
 from gradwright.doctor.render import render
+from gradwright.doctor.render.page.verdicts import strip
+from gradwright.doctor.render.view import view
 from gradwright.doctor.render.wording import number
 from gradwright.doctor.session.facts import DeadUnits, LossValues, RanksDiffer, Timeline
-from gradwright.doctor.session.model import NotExamined, Report
+from gradwright.doctor.session.model import (
+    CUSTOM_FUNCTIONS,
+    DOCTOR_FAILED,
+    GRADIENT_CALLS,
+    MISSING,
+    NotExamined,
+    Report,
+    Script,
+)
 
 
 def page(report: Report) -> str:
@@ -42,6 +52,23 @@ def test_page_says_what_the_terminal_says(make):
         "gradwright diagnose train.py",
     ):
         assert said in text, said
+
+
+@pytest.mark.parametrize(
+    ("not_examined", "steps", "tone"),
+    [
+        ((), 40, "good"),
+        ((NotExamined("second order of Scale", "time limit"),), 40, "good"),
+        ((NotExamined(CUSTOM_FUNCTIONS, "can't be watched with torch 9"),), 40, "doubt"),
+        ((NotExamined(GRADIENT_CALLS, "can't be watched with torch 9"),), 0, "doubt"),
+        ((NotExamined(MISSING, DOCTOR_FAILED),), 40, "doubt"),
+        ((NotExamined(MISSING, "interrupted"),), 0, "doubt"),
+    ],
+)
+def test_only_a_clean_bill_is_green(not_examined, steps, tone):
+    report = Report(script=Script(argv=("train.py",), exit_code=0, steps=steps), not_examined=not_examined)
+    assert strip(report, view(report)).tone == tone
+    assert (report.no_clean_bill == "") is (tone == "good")
 
 
 def test_marks_are_the_columns_of_the_finding(make):

@@ -45,7 +45,7 @@ def strip(report: Report, seen: View) -> Strip:
     bad = bool(severities["error"] or wrong or _died(report))
     return Strip(
         title=said(" ".join(report.script.argv[:1]), 200) or listed([row.name for row in seen.rows[:3]]) or "a session",
-        tone="bad" if bad else "doubt" if severities["warning"] or not report.ok else "good",
+        tone="bad" if bad else "doubt" if severities["warning"] or not report.ok or report.no_clean_bill else "good",
         answer=_answer(report, seen, wrong),
         tiles=tuple(_tiles(seen, severities, fixes)),
         fixes=fixes,
