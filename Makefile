@@ -71,7 +71,7 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/wild/page.py
 	$(BIN)/python benchmarks/are_training_faults_found.py
 	$(BIN)/python benchmarks/what_does_a_custom_gradient_cost.py
-	cd benchmarks && ../$(BIN)/python -m support_matrix.record --keep-peers
+	$(BIN)/python -m corpora.support_matrix.record --keep-peers
 	$(BIN)/python benchmarks/is_a_derived_backward_as_good_as_autograd.py
 	$(BIN)/python benchmarks/does_memory_stay_flat_with_depth.py
 	$(BIN)/python benchmarks/what_does_a_tap_cost.py

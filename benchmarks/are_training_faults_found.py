@@ -1,14 +1,14 @@
 """Are the faults of training loops found, at the right line and with their cause, and is nothing said of right ones?
 
-Clean scripts as people write them (training_scripts/clean: an MLP, a GAN, a transformer, DDP, AMP, ...) and faults
-planted in them, each a change of text that applies once (training_scripts/plants). The doctor runs every script, the
-clean and the planted, unedited and to its end, in a fork of a process that has torch loaded; no fix is searched. Found:
-one of the codes that name the cause was told (how often as information only, is told as well). Right line: that finding
+Clean scripts as people write them (an MLP, a GAN, a transformer, DDP, AMP, ...) and faults planted in them, each a
+change of text that applies once (corpora/training_scripts: clean, plants). The doctor runs every script, the clean
+and the planted, unedited and to its end, in a fork of a process that has torch loaded; no fix is searched. Found: one
+of the codes that name the cause was told (how often as information only, is told as well). Right line: that finding
 covers a line that was marked beforehand. Right cause: it says so, too. The plants are split in two halves by family of
 fault before the doctor first ran on them: the second half only counts.
 
-Beside it, where they apply (training_scripts/peers): torch's anomaly mode, TorchFix, torch-audit, mldoct, torchtest2.
-A peer that reads scripts finds a plant if it says of the planted script what it does not say of the clean one.
+Beside it, where they apply (corpora/training_scripts/peers): torch's anomaly mode, TorchFix, torch-audit, mldoct,
+torchtest2. A peer that reads scripts finds a plant if it says of the planted script what it does not say of the clean one.
 
 What was answered is kept (in .gradwright/, by the version of the tool and of the script): a run can be interrupted and
 taken up again, in pieces with --only.
@@ -28,12 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from recording import RESULTS, describe_machine, save
-from training_scripts import report
-from training_scripts.doctor import Doctor, Ran
-from training_scripts.kept import Kept, Scripts, version_of
-from training_scripts.peers import PEERS, Peer
-from training_scripts.plant import Plant, clean_scripts, clean_text
-from training_scripts.plants import PLANTS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # corpora stands beside benchmarks: the tests read it too
+from corpora.training_scripts import report
+from corpora.training_scripts.doctor import Doctor, Ran
+from corpora.training_scripts.kept import Kept, Scripts, version_of
+from corpora.training_scripts.peers import PEERS, Peer
+from corpora.training_scripts.plant import Plant, clean_scripts, clean_text
+from corpora.training_scripts.plants import PLANTS
 
 ROOT = Path(__file__).parents[1]
 QUESTION = "are_training_faults_found"

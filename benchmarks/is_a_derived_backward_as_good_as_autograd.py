@@ -1,6 +1,6 @@
 """Is a derived backward as good as autograd?
 
-Subjects: the forwards of benchmarks/derived (activations, losses, attention, normalisations, distances, physics steps,
+Subjects: the forwards of corpora/derived (activations, losses, attention, normalisations, distances, physics steps,
 linear algebra, sequences, first gradients of tutorials). Each is derived once, at 24 elements in float64, and then
 called with other sizes in float32: 1,048,576 elements, where kernels count, and 256, where calls count. Measured:
 forward and backward together, in turn with plain autograd of the same forward on the same inputs, one thread; the ratio
@@ -22,11 +22,14 @@ import statistics
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
-from derived import FAMILIES, REFUSALS, Forward
-from derived.measuring import gradients, interleaved, ratio, saved_bytes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # corpora stands beside benchmarks: the tests read it too
+from corpora.derived import FAMILIES, REFUSALS, Forward
+from corpora.derived.measuring import gradients, interleaved, ratio, saved_bytes
 from recording import describe_machine, save
 
 from gradwright.errors import GradwrightError

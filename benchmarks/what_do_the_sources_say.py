@@ -1,9 +1,9 @@
 """What do the sources say, and does it hold? One table for each question that they answer.
 
 The sources: a public tutorial on custom gradients, answers on slow Functions and on the gradient of a whole batch, and
-a learner's notes on a Huber loss, its two errors and ``zero_grad``. Each question is a module of ``asked/``: programs
-of our own show what a source claims, or the fault that it has, beside what works. "Results" is a row for each claim,
-in our words, judged by the figures below it; docs/questions shows each table beside its answer.
+a learner's notes on a Huber loss, its two errors and ``zero_grad``. Each question is a module of ``corpora/asked``:
+programs of our own show what a source claims, or the fault that it has, beside what works. "Results" is a row for each
+claim, in our words, judged by the figures below it; docs/questions shows each table beside its answer.
 
 Every way takes its turn in every round; a time is the median over the rounds of CPU time on one thread, a ratio the
 median of the rounds' ratios. Operations are what torch dispatches, bytes what tensors hold at once at the peak, above
@@ -16,10 +16,14 @@ settled; glibc as it comes, but for the table that says otherwise. Errors are re
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from pathlib import Path
 
 import torch
-from asked import (
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # corpora stands beside benchmarks: the tests read it too
+from corpora.asked import (
     batch,
     einsum,
     equal,
@@ -34,7 +38,7 @@ from asked import (
     wrt,
     zero_grad,
 )
-from asked.answer import Rows
+from corpora.asked.answer import Rows
 from recording import describe_machine, save
 from table import table
 

@@ -1,19 +1,15 @@
-"""benchmarks/training_scripts: each fault can still be planted, and says what it should. No script runs here."""
+"""corpora/training_scripts: each fault can still be planted, and says what it should. No script runs here."""
 
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-from training_scripts.doctor import Ran, Said
-from training_scripts.judging import judged
-from training_scripts.kept import Kept
-from training_scripts.plant import Plant, clean_scripts, clean_text
-from training_scripts.plants import FIRST, PLANTS, SECOND
-from training_scripts.report import row_of_peer
+from corpora.training_scripts.doctor import Ran, Said
+from corpora.training_scripts.judging import judged
+from corpora.training_scripts.kept import Kept
+from corpora.training_scripts.plant import Plant, clean_scripts, clean_text
+from corpora.training_scripts.plants import FIRST, PLANTS, SECOND
+from corpora.training_scripts.report import row_of_peer
 
 from gradwright.doctor.rules import all_rules
 

@@ -1,16 +1,11 @@
 """What docs/questions holds of each claim follows from figures, and would be otherwise if they were."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-from asked import batch, equal, is_right, masks, never_called, reductions, slow, wrt, zero_grad
+from corpora.asked import batch, equal, is_right, masks, never_called, reductions, slow, wrt, zero_grad
 
 ROUNDS, QUICK = 1, True
 

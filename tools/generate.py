@@ -83,8 +83,8 @@ def command_line_pages(root: Path) -> Made:
 
 def support_matrix_page(root: Path) -> Made:
     """docs/reference/support_matrix.md: what a custom gradient survives, from the recorded cells."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from support_matrix.page import page
+    sys.path.insert(0, str(ROOT))
+    from corpora.support_matrix.page import page
 
     return Made({"docs/reference/support_matrix.md": page()})
 

@@ -15,7 +15,7 @@ from pages import Block, blocks
 
 # Programs that are not ours: they are named, and no more can be said of them here.
 OTHERS = {"pip", "git", "cd", "tensorboard", "apt-get", "patch", "export", "eval", "source", "python3"}
-OURS = ("examples/", "benchmarks/", "tools/", "tests/", "docs/", "src/")
+OURS = ("examples/", "benchmarks/", "corpora/", "tools/", "tests/", "docs/", "src/")
 PYTEST = {"-n", "-q", "-k", "-m", "-x", "-p", "-v", "--gradwright", "--no-gradwright"}
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 
 LARGEST_FILE_BYTES = 2_000_000  # Plotly is 1.5 MB
 LARGEST_WHEEL_BYTES = 4_000_000
-NOT_FOR_USERS = re.compile(r"(^|/)(tests?|benchmarks|examples|docs|\.venv[^/]*|__pycache__|\.[^/]*)(/|$)|\.pyc$")
+NOT_FOR_USERS = re.compile(
+    r"(^|/)(tests?|benchmarks|corpora|examples|docs|\.venv[^/]*|__pycache__|\.[^/]*)(/|$)|\.pyc$"
+)
 
 
 def version_of(root: Path) -> str:

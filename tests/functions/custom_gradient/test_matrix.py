@@ -1,18 +1,14 @@
 """docs/reference/support_matrix.md is true: its torch columns run here, cell by cell, against what was recorded."""
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-from support_matrix import matrix
-from support_matrix.page import page
-from support_matrix.record import load
-from support_matrix.row import Row
-from support_matrix.verdict import NOT_OFFERED, RAISES, RIGHT, WRONG, judge
+from corpora.support_matrix import matrix
+from corpora.support_matrix.page import page
+from corpora.support_matrix.record import load
+from corpora.support_matrix.row import Row
+from corpora.support_matrix.verdict import NOT_OFFERED, RAISES, RIGHT, WRONG, judge
 
 ROOT = Path(__file__).parents[3]
 OURS = "gw.custom_gradient"
@@ -55,7 +51,7 @@ def test_no_cell_failed_by_a_mistake_in_its_own_program() -> None:
 
 def _without_its_gradients() -> SimpleNamespace:
     """The planted fault: a column whose functions are the forwards alone, differentiated by autograd."""
-    from support_matrix.columns import setup_context
+    from corpora.support_matrix.columns import setup_context
 
     classes = {name: value for name, value in vars(setup_context).items() if hasattr(value, "forward")}
     plain = {name: value.__self__.forward for name, value in vars(setup_context).items() if hasattr(value, "__self__")}

@@ -1,15 +1,9 @@
 """Peers' columns of docs/reference/support_matrix.md: jax.custom_vjp and HIPS autograd. Run by `make test-peers`."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-from support_matrix import matrix
-from support_matrix.record import load
-from support_matrix.row import Row
+from corpora.support_matrix import matrix
+from corpora.support_matrix.record import load
+from corpora.support_matrix.row import Row
 
 pytestmark = pytest.mark.peers
 

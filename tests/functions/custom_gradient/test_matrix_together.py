@@ -1,18 +1,13 @@
 """Every kind of custom gradient under every transform, and transforms of transforms: right, or an error, never else."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-from support_matrix.record import load
-from support_matrix.together.judged import CASES, judged
-from support_matrix.together.kinds import Kind, scaled
-from support_matrix.together.transforms import backward, double_backward, jacfwd, per_sample
-from support_matrix.verdict import RAISES, RIGHT, WRONG
+from corpora.support_matrix.record import load
+from corpora.support_matrix.together.judged import CASES, judged
+from corpora.support_matrix.together.kinds import Kind, scaled
+from corpora.support_matrix.together.transforms import backward, double_backward, jacfwd, per_sample
+from corpora.support_matrix.verdict import RAISES, RIGHT, WRONG
 
 pytestmark = [  # torch's own, of forward mode and of linearize
     pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),

@@ -1,23 +1,19 @@
 """156 forwards as users write them: the derived gradient is autograd's, at sizes never seen, and no more is saved.
 
-The collection stands in benchmarks/derived; its speed is measured there.
+The collection stands in corpora/derived; its speed is measured there.
 """
 
 import functools
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from corpora.derived import FAMILIES, FORWARDS
+from corpora.derived.measuring import gradients, saved_bytes
 
 from gradwright.functions.derive import derive
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from derived import FAMILIES, FORWARDS
-from derived.measuring import gradients, saved_bytes
-
-SIZE, OTHER_SIZE = 24, 70  # they differ in every length that may differ: see benchmarks/derived/forward.py
+SIZE, OTHER_SIZE = 24, 70  # they differ in every length that may differ: see corpora/derived/forward.py
 TOLERANCE = 1e-9
 
 

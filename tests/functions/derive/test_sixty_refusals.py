@@ -1,15 +1,10 @@
 """What no backward can be written for meets a clear word: what, where, why, what to do."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from corpora.derived import REFUSALS
 
 from gradwright.errors import UsageError
 from gradwright.functions.derive import derive
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from derived import REFUSALS
 
 
 @pytest.mark.parametrize("name", REFUSALS)
