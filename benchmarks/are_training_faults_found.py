@@ -8,7 +8,8 @@ covers a line that was marked beforehand. Right cause: it says so, too. The plan
 fault before the doctor first ran on them: the second half only counts.
 
 Beside it, where they apply (corpora/training_scripts/peers): torch's anomaly mode, TorchFix, torch-audit, mldoct,
-torchtest2. A peer that reads scripts finds a plant if it says of the planted script what it does not say of the clean one.
+torchtest2. A peer that reads scripts finds a plant if it says of the planted script what it does not say of the clean
+one.
 
 What was answered is kept (in .gradwright/, by the version of the tool and of the script): a run can be interrupted and
 taken up again, in pieces with --only.
