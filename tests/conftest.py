@@ -1,13 +1,12 @@
 """Fixtures: run a script under the doctor, quickly (in a fork of a process that has torch) or as a user would."""
 
+import contextlib
 import gc
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +19,11 @@ from gradwright.doctor.options import Options
 from gradwright.doctor.render import render
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
+from reports import Made, kept_or_made
+from warm import Zygote
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # the variants of scripts are a plain module beside the tests
 # Not the user's: what is kept there is shared by the workers of a run, and by the next one.
-os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "kernels"))
+os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
 
 
 # Fixtures that take long: what asks for one of them runs in one worker, others would make it again.
@@ -62,34 +61,23 @@ class Ran:
 
 
 @pytest.fixture(scope="session")
-def warm_python() -> Iterator[Path]:
-    """An interpreter that starts the doctor's processes as forks of the zygote, and anything else as Python does."""
-    with tempfile.TemporaryDirectory(prefix="gw-") as folder:  # a short path: it is a socket's too
-        yield Path(folder) / "python"
-
-
-@pytest.fixture(scope="session")
-def zygote(warm_python: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "zygote.py"), str(warm_python.parent)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    while not warm_python.exists() and process.poll() is None:
-        time.sleep(0.01)
-    yield process
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.close()
-    process.wait(20)
-    process.stdout.close()
+def zygote() -> Iterator[Zygote]:
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder, contextlib.closing(Zygote(Path(folder))) as started:
+        yield started
 
 
 @pytest.fixture
-def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
+def warm_python(zygote: Zygote) -> Path:
+    """An interpreter that starts the doctor's processes as forks of the zygote, and anything else as Python does."""
+    return zygote.python()
+
+
+@pytest.fixture
+def run(zygote: Zygote, tmp_path: Path) -> Callable[..., Ran]:
     """Run a script as the patient does, in a fork of the zygote: ``run(path, *arguments, cwd=..., **options)``.
 
-    ``on_gpu``: where there is no GPU, every tensor is taken for one that lies on it.
+    ``on_gpu``: where there is no GPU, every tensor is taken for one that lies on it. What was said of the same script
+    before is read again (see ``reports``), unless ``anew``: where the run itself is looked at, or what it leaves.
     """
 
     def run_script(
@@ -99,30 +87,34 @@ def run(zygote: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
         stdin: str = "",
         seconds: float = 90,
         on_gpu: bool = False,
+        anew: bool = False,
         **options,
     ) -> Ran:
         files = {name: tmp_path / f"ran.{name}" for name in ("stdout", "stderr", "stdin", "journal")}
-        files["journal"].unlink(missing_ok=True)
-        files["stdin"].write_text(stdin)
-        asked = Options(target=str(target), arguments=arguments, **options)
-        request = {
-            **{name: str(path) for name, path in files.items()},
-            "options": asked.to_json(),
-            "cwd": str(cwd or (Path(target).parent if Path(target).exists() else tmp_path)),
+        options_asked = Options(target=str(target), arguments=arguments, **options)
+        home = Path(target).parent if Path(target).exists() else tmp_path
+        asked = {
+            "options": options_asked.to_json(),
+            "cwd": str(cwd or home),
             "seconds": seconds,
             "on_gpu": on_gpu,
         }
-        assert zygote.stdin is not None and zygote.stdout is not None
-        zygote.stdin.write(json.dumps(request) + "\n")
-        zygote.stdin.flush()
-        status = int(zygote.stdout.readline())
-        if status < 0:  # as conduct does it for a patient that died
-            note_death(files["journal"], status)
-            with Journal(files["journal"]) as journal:
-                judge_journal(journal, asked)
+
+        def make() -> Made:
+            files["journal"].unlink(missing_ok=True)
+            files["stdin"].write_text(stdin)
+            status = zygote.be_patient(asked | {name: str(path) for name, path in files.items()})
+            if status < 0:  # as conduct does it for a patient that died
+                note_death(files["journal"], status)
+                with Journal(files["journal"]) as journal:
+                    judge_journal(journal, options_asked)
+            return Made(**{name: files[name].read_text() for name in ("journal", "stdout", "stderr")})
+
+        made = make() if anew else kept_or_made(cwd or home, asked | {"stdin": stdin}, make)
+        files["journal"].write_text(made.journal)
         report = fold(files["journal"])
         assert not [one for one in report.not_examined if one.why.startswith(RULE_FAILED)]
-        return Ran(report, files["stdout"].read_text(), files["stderr"].read_text())
+        return Ran(report, made.stdout, made.stderr)
 
     return run_script
 
@@ -141,7 +133,7 @@ _WARM = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import ma
 
 
 @pytest.fixture
-def gradwright(zygote: subprocess.Popen[str], warm_python: Path) -> Callable[..., Called]:
+def gradwright(zygote: Zygote) -> Callable[..., Called]:
     """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``.
 
     The patient is a fork of the zygote, three seconds cheaper; ``cold``: it is a process from its own beginning, where
@@ -158,7 +150,7 @@ def gradwright(zygote: subprocess.Popen[str], warm_python: Path) -> Callable[...
     ) -> Called:
         from gradwright.doctor.session.codec import from_json
 
-        start = ["-m", "gradwright"] if cold else ["-c", _WARM.format(str(warm_python))]
+        start = ["-m", "gradwright"] if cold else ["-c", _WARM.format(str(zygote.python()))]
         done = subprocess.run(
             [sys.executable, *start, *words],
             cwd=cwd,

@@ -126,7 +126,7 @@ _AS_A_SCRIPT = (
 
 
 @pytest.fixture
-def printed(zygote: subprocess.Popen[str], warm_python: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def printed(warm_python: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         words = [warm_python, "-c", _AS_A_SCRIPT, EXAMPLES / script, *arguments]
         return subprocess.run(words, capture_output=True, text=True, timeout=300)

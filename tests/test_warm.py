@@ -15,7 +15,7 @@ BEGIN = OURS + "options import Options; import os, signal; "
 
 
 @pytest.fixture
-def started(zygote: subprocess.Popen[str], warm_python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def started(warm_python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """A process by the warm interpreter: ``started(command, *words, **environment)``."""
 
     def start(command: str, *words: str, **environment: str) -> subprocess.Popen[str]:

@@ -6,11 +6,13 @@ leaves to Python itself.
 """
 
 import contextlib
+import functools
 import json
 import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 import traceback
@@ -48,6 +50,41 @@ if status < 0:
     os.kill(os.getpid(), -status)
 os._exit(status)
 """
+
+
+class Zygote:
+    """The process with torch loaded, started when something is first asked of it: loading takes it seconds.
+
+    ``folder``: a short path; the address of a socket has few characters.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def python(self) -> Path:
+        """An interpreter that starts the doctor's processes as forks, and anything else as Python does."""
+        assert self._process
+        return self._folder / "python"
+
+    def be_patient(self, request: dict[str, object]) -> int:
+        """Its exit status, when it has ended; see ``zygote.py``."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    def close(self) -> None:
+        if "_process" in vars(self):
+            self._process.communicate(timeout=60)
+
+    @functools.cached_property
+    def _process(self) -> subprocess.Popen[str]:
+        words = [sys.executable, str(Path(__file__).with_name("zygote.py")), str(self._folder)]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while not (self._folder / "python").exists() and process.poll() is None:
+            time.sleep(0.01)
+        return process
 
 
 class Door:

@@ -10,7 +10,7 @@ from gradwright.doctor.mending.sessions import last_session
 from gradwright.doctor.session.facts import GradientVerdict, RankRun, RanksDiffer
 
 # Each starts two interpreters with torch: one after the other.
-pytestmark = [pytest.mark.xdist_group("ranks"), pytest.mark.usefixtures("zygote")]
+pytestmark = pytest.mark.xdist_group("ranks")
 
 
 def differing(report: Any) -> dict[str, tuple[str, ...]]:

@@ -68,7 +68,7 @@ class Session:
 
 
 @pytest.fixture
-def suite(tmp_path: Path, zygote: subprocess.Popen[str], warm_python: Path) -> Callable[..., Session]:
+def suite(tmp_path: Path, warm_python: Path) -> Callable[..., Session]:
     """``suite({"test_it.py": text}, "--gradwright", cold=False)``; the module ``squares`` lies beside the tests."""
 
     def run(files: dict[str, str], *words: str, cold: bool = False, env: dict[str, str] | None = None) -> Session:
