@@ -7,7 +7,7 @@ PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 TRITON := .venv-triton
 
-.PHONY: help demo docs test lint types contracts pytest test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
+.PHONY: help demo docs test lint types contracts pytest quick durations test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,8 +34,19 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-pytest: $(READY) # one thread for each of the two workers: two each get into one another's way
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
+# One thread for each of the two workers: two each get into one another's way. Compiled modules are kept, whatever the
+# environment says: each of a thousand processes would compile them again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
+
+pytest: $(READY)
+	$(PYTEST)
+
+quick: $(READY) ## the tests that a change calls for first, at most three minutes (SINCE=commit)
+	$(BIN)/ruff check .
+	$(BIN)/python tools/quick.py $(if $(SINCE),--since $(SINCE))
+
+durations: $(READY) ## how long each test of a whole run takes, into tests/durations.json
+	PYTHONPATH=. $(PYTEST) -p tools.durations
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt tests/real/sdists.txt
 	$(PYTHON) -m venv $(PEERS)

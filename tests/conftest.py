@@ -2,8 +2,10 @@
 
 import contextlib
 import gc
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.reports import Made, kept_or_made
+from tests.warm import Zygote
 
 from gradwright.doctor.conduct import note_death
 from gradwright.doctor.examination import RULE_FAILED, judge_journal
@@ -19,18 +23,22 @@ from gradwright.doctor.options import Options
 from gradwright.doctor.render import render
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding, Report
-from reports import Made, kept_or_made
-from warm import Zygote
 
 # Not the user's: what is kept there is shared by the workers of a run, and by the next one.
 os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
 
 
+DURATIONS = Path(__file__).with_name("durations.json")  # of a whole run: `make durations`
+
 # Fixtures that take long: what asks for one of them runs in one worker, others would make it again.
 MADE_ONCE = ("executed", "refusals", "site", "wheel")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no worker is left with it when the others are done."""
+    longest = json.loads(DURATIONS.read_text())["slow tests"] if DURATIONS.is_file() else {}
+    items.sort(key=lambda item: -longest.get(item.nodeid, 0.0))
     for item in items:
         for name in MADE_ONCE:
             if name in getattr(item, "fixturenames", ()):
@@ -73,7 +81,7 @@ def warm_python(zygote: Zygote) -> Path:
 
 
 @pytest.fixture
-def run(zygote: Zygote, tmp_path: Path) -> Callable[..., Ran]:
+def run(zygote: Zygote, tmp_path: Path, record_property: Callable) -> Callable[..., Ran]:
     """Run a script as the patient does, in a fork of the zygote: ``run(path, *arguments, cwd=..., **options)``.
 
     ``on_gpu``: where there is no GPU, every tensor is taken for one that lies on it. What was said of the same script
@@ -101,6 +109,7 @@ def run(zygote: Zygote, tmp_path: Path) -> Callable[..., Ran]:
         }
 
         def make() -> Made:
+            record_property("doctor run", str(target))
             files["journal"].unlink(missing_ok=True)
             files["stdin"].write_text(stdin)
             status = zygote.be_patient(asked | {name: str(path) for name, path in files.items()})
@@ -133,7 +142,7 @@ _WARM = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import ma
 
 
 @pytest.fixture
-def gradwright(zygote: Zygote) -> Callable[..., Called]:
+def gradwright(zygote: Zygote, record_property: Callable) -> Callable[..., Called]:
     """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``.
 
     The patient is a fork of the zygote, three seconds cheaper; ``cold``: it is a process from its own beginning, where
@@ -150,6 +159,8 @@ def gradwright(zygote: Zygote) -> Callable[..., Called]:
     ) -> Called:
         from gradwright.doctor.session.codec import from_json
 
+        if words[0] == "diagnose":
+            record_property("doctor run", shlex.join(words))
         start = ["-m", "gradwright"] if cold else ["-c", _WARM.format(str(zygote.python()))]
         done = subprocess.run(
             [sys.executable, *start, *words],
