@@ -26,9 +26,7 @@ def test_an_exception_comes_back_as_a_word_with_its_place() -> None:
 
 
 def test_what_never_ends_is_ended() -> None:
-    started = time.monotonic()
-    assert in_child(lambda: time.sleep(60), seconds=0.3).how == "out of time"
-    assert time.monotonic() - started < 5
+    assert in_child(lambda: time.sleep(1e6), seconds=0.3).how == "out of time"
 
 
 def test_a_child_that_blocks_every_signal_is_ended_too() -> None:

@@ -21,9 +21,7 @@ def test_what_never_ends_is_interrupted() -> None:
             except Exception:
                 pass
 
-    started = time.monotonic()
     assert under_watchdog(endless, seconds=0.3).how == "out of time"
-    assert time.monotonic() - started < 5
 
 
 def test_the_dog_does_not_bark_afterwards() -> None:

@@ -45,7 +45,8 @@ def test_array_code_for_a_loop_is_proved_where_it_comes_with_a_certificate():
     assert (proof.verdict, proof.certificate, found.unsafe) == ("proved", "nothing is carried", "")
     assert len(proof.exact) >= 2
     assert proof.mutants_tried == proof.mutants_rejected >= 20
-    assert proof.after_seconds < proof.before_seconds
+    assert proof.before_operations > 10 * proof.after_operations > 0
+    assert min(proof.after_seconds, proof.before_seconds) > 0
     assert proof.before_bytes > 0 < proof.after_bytes
 
 
@@ -59,7 +60,7 @@ def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept():
     found = tried_region(SQUARE, SQUARE_LOOP, "y = x ** 2", square_live_ins(1000, 900), took=10.6)
     assert isinstance(found, Proved), found
     assert found.proof.before_seconds == 10.6
-    assert found.proof.after_seconds < 1
+    assert found.proof.after_seconds < 10.6
 
 
 WRONG_SQUARES = {

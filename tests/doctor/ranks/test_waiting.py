@@ -1,7 +1,6 @@
 """The leader gets the session of each rank, or says why there is none."""
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,8 @@ def test_a_rank_that_died_is_not_waited_for(rank_of: Any, said: list[str]) -> No
     with Meeting(rank_of(0)) as leader:
         with Meeting(rank_of(1)):
             pass
-        began = time.monotonic()
-        members, _ = others(leader, 60.0, said.append)
+        members, _ = others(leader, None, said.append)  # without a limit it would wait for ever
     assert members[0].report is None and members[0].missing == "its process ended before it had a session"
-    assert time.monotonic() - began < 5
 
 
 def test_a_rank_that_lives_is_waited_for_as_long_as_is_said(rank_of: Any, said: list[str]) -> None:
