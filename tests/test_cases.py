@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.variants import VARIANTS
 
 from gradwright.doctor.rules import all_rules
-from variants import VARIANTS
 
 HERE = Path(__file__).parent
 
@@ -17,7 +17,6 @@ TOLD_BY_THE_LIBRARY = sorted(loaded.rule.code for loaded in all_rules() if loade
 CASES = [code for code in ALL if code not in TOLD_BY_THE_LIBRARY]
 WITH_ITS_FIX = {"GW304", "GW310"}  # found by the fix that it has: told only where there is time for one
 ON_A_GPU = {"GW317"}  # where there is none, the tensors of the CPU stand in for its
-TOLD: dict[str, list[tuple[str, str]]] = {}  # of the bad scripts themselves
 
 
 def test_every_rule_has_a_case_and_every_case_a_rule():
@@ -34,14 +33,13 @@ def test_what_the_library_tells_is_printed_by_the_bad_script_and_not_by_the_good
     assert f"{code} " not in "".join(line for line in said["good"].splitlines(True) if "(info)" not in line)
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, marks=pytest.mark.xdist_group(code)) for code in CASES])
+@pytest.mark.parametrize("code", CASES)
 def test_the_bad_script_has_the_finding_and_looks_like_its_golden(
     code: str, run: Callable, shown: Callable, golden: Callable
 ) -> None:
     bad = HERE / "cases" / code / "bad.py"
     ran = run(bad, **_where(code))
     assert code in ran.codes
-    TOLD[code] = told(ran, code)
     golden(shown(ran.report), bad.with_name("bad.golden.txt"))
 
 
@@ -56,14 +54,10 @@ def test_the_good_script_is_clean(code: str, run: Callable) -> None:
 def in_turn(first: int) -> list:
     """Each case with one of the variants, in turn: every variant meets many cases, and no case meets all.
 
-    All of them together took a third of the test command. A case's tests run in one worker, which remembers what was
-    said of the case itself.
+    All of them together took a third of the test command.
     """
     names = list(VARIANTS)
-    return [
-        pytest.param(code, names[(number + first) % len(names)], marks=pytest.mark.xdist_group(code))
-        for number, code in enumerate(CASES)
-    ]
+    return [(code, names[(number + first) % len(names)]) for number, code in enumerate(CASES)]
 
 
 @pytest.mark.parametrize(("code", "variant"), in_turn(0))
@@ -71,8 +65,6 @@ def test_a_variant_has_the_same_findings_and_a_fix_where_the_case_has_one(
     code: str, variant: str, run: Callable, tmp_path: Path
 ) -> None:
     bad = HERE / "cases" / code / "bad.py"
-    if code not in TOLD:
-        TOLD[code] = told(run(bad, **_where(code)), code)
     has_a_fix = re.search("verified|proved", bad.with_name("bad.golden.txt").read_text())
     written = VARIANTS[variant](bad.read_text())
     ran = run(
@@ -83,7 +75,7 @@ def test_a_variant_has_the_same_findings_and_a_fix_where_the_case_has_one(
         **({} if has_a_fix else _seconds(code)),
         **_where(code),
     )
-    assert told(ran, code) == TOLD[code] != [], ran.stderr
+    assert told(ran, code) == told(run(bad, **_where(code)), code) != [], ran.stderr
     if has_a_fix:
         found = [(finding.code, finding.message, finding.hints) for finding in ran.report.findings]
         assert any(finding.fix for finding in ran.report.findings), (found, ran.stderr)

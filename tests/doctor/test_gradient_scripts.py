@@ -213,7 +213,7 @@ def test_each_wrong_input_is_told_once_and_nothing_else(run, tmp_path, case):
     text, codes = FUNCTIONS[case]
     script = tmp_path / "train.py"
     script.write_text("import torch\n" + textwrap.dedent(text) + LOOP)
-    ran = run(script)
+    ran = run(script, fix_seconds=0.0)
     assert sorted(finding.code for finding in ran.faults) == codes
     assert not any(item.what.startswith("the gradient of") for item in ran.report.not_examined)
 
@@ -221,7 +221,7 @@ def test_each_wrong_input_is_told_once_and_nothing_else(run, tmp_path, case):
 def test_a_backward_called_by_a_transform_is_not_called_never_called(run, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(UNDER_TRANSFORMS)
-    ran = run(script)
+    ran = run(script, fix_seconds=0.0)
     assert not ran.faults
     assert any("torch.func" in item.why for item in ran.report.not_examined)
 
@@ -229,7 +229,7 @@ def test_a_backward_called_by_a_transform_is_not_called_never_called(run, tmp_pa
 def test_gradients_inside_nested_transforms_do_not_upset_the_doctor(run, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("import torch\ntorch.func.vmap(torch.func.jacrev(torch.sin))(torch.randn(5, 3))\n")
-    ran = run(script)
+    ran = run(script, fix_seconds=0.0)
     assert ran.codes == [] and ran.report.not_examined == ()
 
 
@@ -257,7 +257,7 @@ gw.reverse_gradient(relu(square(x))).sum().backward()
 def test_a_custom_gradient_is_judged_like_a_function_and_shown_where_it_is_written(run, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(CUSTOM_GRADIENTS)
-    ran = run(script)
+    ran = run(script, fix_seconds=0.0)
     (finding,) = ran.faults
     assert (finding.code, finding.location.line) == ("GW101", 14)
     assert [subject.name for subject in ran.report.subjects if subject.kind == "function"] == ["<lambda>", "relu"]

@@ -65,7 +65,7 @@ SILENT = {
 
 def test_growth_would_be_told_of_if_it_were_not_taken_off(run: Callable, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HEAD + textwrap.dedent(SILENT["a process that grows"]))
-    (seen,) = run(tmp_path / "train.py").report.of(PageFaults)
+    (seen,) = run(tmp_path / "train.py", fix_seconds=0.0).report.of(PageFaults)
     seen = dataclasses.replace(seen, subject=CALL.id)
     assert not list(findings(seen, TRIAL))
     assert list(findings(dataclasses.replace(seen, grown_bytes=0), TRIAL))
@@ -74,7 +74,7 @@ def test_growth_would_be_told_of_if_it_were_not_taken_off(run: Callable, tmp_pat
 @pytest.mark.parametrize("name", SILENT)
 def test_it_is_not_told_of(name: str, run: Callable, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HEAD + textwrap.dedent(SILENT[name]))
-    ran = run(tmp_path / "train.py")
+    ran = run(tmp_path / "train.py", fix_seconds=0.0)
     assert ran.report.script.exit_code == 0, ran.stderr
     assert "GW401" not in ran.codes
 
@@ -94,7 +94,7 @@ def test_the_buffers_of_a_backward_are_counted_and_what_the_doctor_looks_at_is_n
             optimizer.step()
         """)
     )
-    (seen,) = run(tmp_path / "train.py").report.of(PageFaults)
+    (seen,) = run(tmp_path / "train.py", fix_seconds=0.0).report.of(PageFaults)
     pages = 40_000_000 // 4096
     assert seen.calls == 8
     assert 1.9 * pages < seen.faults < 2.1 * pages  # two products with x; the second is added to the first

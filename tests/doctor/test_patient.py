@@ -1,5 +1,6 @@
 """The script runs as `python train.py args` would run it, and nothing that it does loses what was known."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -33,6 +34,11 @@ Wrong.apply(x).sum().backward()
 
 
 NO_FIXES = {"fix_seconds": 0.0}  # where it matters what is found, and not what would mend it
+
+
+@pytest.fixture
+def run(run: Callable) -> Callable:
+    return functools.partial(run, anew=True)  # it is the run itself that is looked at
 
 
 @pytest.fixture

@@ -287,7 +287,7 @@ def diagnosed(run: Callable, tmp_path: Path) -> Callable[[str], list[str]]:
         # The parts above a script's own lines are not indented.
         first, _, rest = text.partition("\n        ")
         (tmp_path / "train.py").write_text(HEAD + first + "\n" + textwrap.dedent("        " + rest))
-        ran = run(tmp_path / "train.py")
+        ran = run(tmp_path / "train.py", fix_seconds=0.0)
         assert ran.report.script.exit_code == 0, ran.stderr
         return [finding.code for finding in ran.faults]
 

@@ -28,7 +28,7 @@ for _ in range(3):
 def test_a_script_that_asks_gw_check_itself_is_examined_as_one_that_does_not(run: Callable, tmp_path: Path) -> None:
     asking = tmp_path / "train.py"
     asking.write_text(SCRIPT.replace("ASKED", 'assert gw.check(halved, torch.randn(8, 4), level="standard").ok'))
-    ran = run(asking)
+    ran = run(asking, fix_seconds=0.0)
     assert ran.faults == []
     assert not [gap for gap in ran.report.not_examined if "Error" in gap.why]
     (subject,) = [one for one in ran.report.subjects if one.kind == "function"]
@@ -56,6 +56,6 @@ for _ in range(2):
     made().apply(torch.randn(3, requires_grad=True)).sum().backward()
 """
     )
-    ran = run(making)
+    ran = run(making, fix_seconds=0.0)
     assert "GW101" in ran.codes
     assert not [gap for gap in ran.report.not_examined if "another class" in gap.why]
