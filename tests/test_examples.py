@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from warm import OURS
+from tests.warm import OURS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-
-import reports
-from reports import Made, kept_or_made
+from tests import reports
+from tests.reports import Made, kept_or_made
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from warm import OURS
+from tests.warm import OURS
 
 BEGIN = OURS + "options import Options; import os, signal; "
 

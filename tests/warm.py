@@ -80,8 +80,9 @@ class Zygote:
 
     @functools.cached_property
     def _process(self) -> subprocess.Popen[str]:
-        words = [sys.executable, str(Path(__file__).with_name("zygote.py")), str(self._folder)]
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = [sys.executable, "-m", "tests.zygote", str(self._folder)]
+        root = Path(__file__).parents[1]
+        process = subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while not (self._folder / "python").exists() and process.poll() is None:
             time.sleep(0.01)
         return process

@@ -9,7 +9,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT / "tools" / "site")]  # what pages are read and judged by are plain modules
+sys.path.insert(0, str(ROOT / "tools" / "site"))  # what pages are read by is a plain module there
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +27,14 @@ def runner() -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture
 def faults_of(runner: subprocess.Popen[str], tmp_path: Path) -> Callable[[str], list[str]]:
     """What is wrong with a page's blocks when they are run: ``faults_of(text)``."""
-    import page_runner
+    from tests.docs import page_runner
 
     return lambda text: page_runner.ask(runner, text, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from site_build import built
+    from tests.docs.site_build import built
 
     out = tmp_path_factory.mktemp("site")
     done = built(ROOT, out)

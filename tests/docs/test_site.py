@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from html_links import dangling, reachable
-from site_build import ROOT, built
+from tests.docs.html_links import dangling, reachable
+from tests.docs.site_build import ROOT, built
 
 
 def test_every_link_picture_and_anchor_of_the_built_site_leads_somewhere(site: Path) -> None:

@@ -1,13 +1,9 @@
 """Scripts of these tests run in forks of the zygote: what an earlier test compiled, or left behind, is not there."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
-import watched_here
+from tests.doctor.training import watched_here
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,9 @@
 """What the graph near a loss shows: what is told, at which line, and above all what is not."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
-from watched_here import COLUMN, NET, SGD, findings_of, loop, script, told_of
+from tests.doctor.training.watched_here import COLUMN, NET, SGD, findings_of, loop, script, told_of
 
 OURS_TOO = "import gradwright as gw\n"
 TOLD = {

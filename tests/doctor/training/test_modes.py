@@ -1,15 +1,12 @@
 """Modules in the wrong mode; and what watching leaves behind, which is nothing."""
 
 import contextlib
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.doctor.training.watched_here import COLUMN, DROPPING, FIT, findings_of, loop, script, told_of
 from torch import nn
-
-sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
-from watched_here import COLUMN, DROPPING, FIT, findings_of, loop, script, told_of
 
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.watch import Watch

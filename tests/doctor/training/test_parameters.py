@@ -1,12 +1,9 @@
 """Parameters that no optimizer has, or no gradient reaches: what is told, and above all what is not."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the fixture is a plain module beside the tests
-from watched_here import COLUMN, FIT, NET, findings_of, loop, script, told_of
+from tests.doctor.training.watched_here import COLUMN, FIT, NET, findings_of, loop, script, told_of
 
 TOLD = {
     "layers in a list": ("GW623", "error", """

@@ -1,15 +1,11 @@
 """The doctor on examples/nanogpt: nothing where nothing is wrong; of each planted fault its code and its line."""
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from plants import PLANTS, TINY, Plant, copied
+from tests.examples.nanogpt.plants import PLANTS, TINY, Plant, copied
 
 PAGE = Path(__file__).parents[3] / "docs" / "applications" / "nanogpt.md"
 

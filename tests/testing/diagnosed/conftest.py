@@ -10,10 +10,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.warm import OURS
 
 from gradwright.doctor.session.codec import from_json
 from gradwright.doctor.session.model import Report
-from warm import OURS
 
 # What a warm interpreter takes begins as what the doctor starts. PYTHONPATH is read by cold ones only.
 _RUN = (

@@ -1,7 +1,6 @@
 """The order of a training step: what is told of it, at which line, and above all what is not."""
 
 import runpy
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,6 @@ from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.rules import judge
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import Finding
-
-sys.path.insert(0, str(Path(__file__).parent))  # the heads of the scripts are a plain module beside the tests
 
 MINE = ("GW602", "GW603", "GW604", "GW605", "GW606", "GW607", "GW608", "GW609")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from step_scripts import HEAD, SCALED
+from tests.doctor.training.ordering.step_scripts import HEAD, SCALED
 
 # The head, the code, the line of the finding, a part of what it says, and the script.
 TOLD = {

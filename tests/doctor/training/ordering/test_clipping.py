@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from step_scripts import HEAD, SCALED
+from tests.doctor.training.ordering.step_scripts import HEAD, SCALED
 
 from gradwright.doctor.rules import judge
 from gradwright.doctor.session.facts import ClipOrder, Fact

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from step_scripts import HEAD
+from tests.doctor.training.ordering.step_scripts import HEAD
 
 CLEAN = {
     "two players": (HEAD, """

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from step_scripts import DDP
+from tests.doctor.training.ordering.step_scripts import DDP
 
 from gradwright.doctor.rules import judge
 from gradwright.doctor.session.facts import Fact, SynchronisedForwards

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-from step_scripts import HEAD
+from tests.doctor.training.ordering.step_scripts import HEAD
 
 from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.watch import Watch
