@@ -25,10 +25,12 @@ from gradwright.doctor.render.rule_pages import rule_page, rules_index
 from gradwright.doctor.rules import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "site")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tools" / "site")]
 
 from command_line import command_line_page  # noqa: E402
 from measured import blocks, filled  # noqa: E402  beside this file, also when a test runs it by its path
+from tests.reports import Made as Report  # noqa: E402
+from tests.reports import kept_or_made  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,6 @@ def command_line_pages(root: Path) -> Made:
 
 def support_matrix_page(root: Path) -> Made:
     """docs/reference/support_matrix.md: what a custom gradient survives, from the recorded cells."""
-    sys.path.insert(0, str(ROOT))
     from corpora.support_matrix.page import page
 
     return Made({"docs/reference/support_matrix.md": page()})
@@ -118,25 +119,32 @@ def told_pages(root: Path) -> Made:
 
 @functools.cache
 def _transcript(root: Path, command: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        given = ["diagnose", "--session", str(Path(folder) / "session.json"), *shlex.split(command)]
-        done = subprocess.run(
-            [sys.executable, "-m", "gradwright", *given], cwd=root, capture_output=True, text=True, timeout=300
-        )
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stderr)
-    shown = f"$ gradwright diagnose {command}\n\n{done.stdout.rstrip()}"
+    """What the doctor says of an example; what it has said before of the same one is read again, as the tests do."""
+    words = shlex.split(command)
+    (script,) = (root / word for word in words if word.endswith(".py"))
+
+    def make() -> Report:
+        with tempfile.TemporaryDirectory() as folder:
+            given = ["diagnose", "--session", str(Path(folder) / "session.json"), *words]
+            return Report("", _printed(root, "-m", "gradwright", *given), "")
+
+    stdout = kept_or_made(script.parent, {"printed": command}, make).stdout
+    shown = f"$ gradwright diagnose {command}\n\n{stdout.rstrip()}"
     return f"<!-- transcript: {command} -->\n```text\n{shown}\n```\n<!-- /transcript -->"
 
 
 @functools.cache
 def _output(root: Path, script: str) -> str:
     """What a script prints, the counterexample by its first lines only."""
-    done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=300)
+    shown = _COUNTEREXAMPLE.sub(r"\1...", _printed(root, script).rstrip())
+    return f"<!-- output: {script} -->\n```text\n$ python {script}\n\n{shown}\n```\n<!-- /output -->"
+
+
+def _printed(root: Path, *words: str) -> str:
+    done = subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=600)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr)
-    shown = _COUNTEREXAMPLE.sub(r"\1...", done.stdout.rstrip())
-    return f"<!-- output: {script} -->\n```text\n$ python {script}\n\n{shown}\n```\n<!-- /output -->"
+    return done.stdout
 
 
 def _without_times(text: str) -> list[str]:
