@@ -74,7 +74,7 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 def made(name: str, count: int = 3) -> tuple[nn.Module, Tensor]:
     """The network of that name in float64, and a point inside a graph [count, 6] to put through it."""
     with torch.random.fork_rng():
-        torch.manual_seed(sum(map(ord, name)))
+        torch.default_generator.manual_seed(sum(map(ord, name)))  # torch.manual_seed formats the stack for each device
         net = NETS[name]().double()
         x = torch.randn(count, 6, dtype=torch.float64, requires_grad=True)
     return net, x * 1.5

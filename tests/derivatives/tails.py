@@ -89,7 +89,7 @@ def _batch_attention(x: Tensor) -> Tensor:
 
 def build(name: str) -> Tail:
     """A tail, its parameters drawn from a seed."""
-    torch.manual_seed(len(name))
+    torch.default_generator.manual_seed(len(name))  # torch.manual_seed formats the stack for each kind of device
     return _BUILDERS[name]()
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import pytest
 import torch
+from tests.derivatives.asking import asking
+from tests.laws import Laws
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
@@ -32,8 +35,6 @@ HOW: dict[str, tuple[int | None, Batch, bool]] = {
     "a hidden layer, batch on axis 1": (1, "auto", False),
     "a shared parameter": (None, "auto", True),
 }
-every_way = pytest.mark.parametrize("how", HOW)
-
 
 #: y [B], wrt, batch_dim and batch.
 Asked = tuple[Tensor, Tensor, tuple[int, int | None], Batch]
@@ -56,17 +57,20 @@ def recorded(how: str) -> Asked:
     return torch.stack([sample(row) for row in wrt.movedim(axis, 0)]), wrt, (0, axis), batch
 
 
-def nested_gradients(y: Tensor, wrt: Tensor, axis: int | None) -> Tensor:
-    """dy[b] / dwrt[b], [B, D], on the graph: a backward for each sample."""
-    rows = [torch.autograd.grad(one, wrt, create_graph=True)[0] for one in y.unbind()]
-    return torch.stack(rows if axis is None else [row.select(axis, b) for b, row in enumerate(rows)])
+def nested_gradients(y: Tensor, wrt: Tensor, axis: int | None, create_graph: bool) -> list[Tensor]:
+    """dy[b] / dwrt[b], [D] for each sample, by a backward for each."""
+    rows = [torch.autograd.grad(one, wrt, retain_graph=True, create_graph=create_graph)[0] for one in y.unbind()]
+    return rows if axis is None else [row.select(axis, b) for b, row in enumerate(rows)]
 
 
-def nested_hessians(y: Tensor, wrt: Tensor, axis: int | None) -> Tensor:
-    """d2y[b] / dwrt[b]^2, [B, D, D], on the graph."""
+def nested_hessians(y: Tensor, wrt: Tensor, axis: int | None, create_graph: bool) -> Tensor:
+    """d2y[b] / dwrt[b]^2, [B, D, D]."""
     blocks = []
-    for b, row in enumerate(nested_gradients(y, wrt, axis).unbind()):
-        rows = [torch.autograd.grad(entry, wrt, create_graph=True)[0] for entry in row.unbind()]
+    for b, gradient in enumerate(nested_gradients(y, wrt, axis, True)):
+        rows = [
+            torch.autograd.grad(entry, wrt, retain_graph=True, create_graph=create_graph)[0]
+            for entry in gradient.unbind()
+        ]
         blocks.append(torch.stack(rows if axis is None else [one.select(axis, b) for one in rows]))
     return torch.stack(blocks)
 
@@ -81,13 +85,13 @@ def made(name: str, asked: Asked, create_graph: bool) -> Tensor:
     return made
 
 
-def truth(name: str, asked: Asked) -> Tensor:
+def truth(name: str, asked: Asked, create_graph: bool) -> Tensor:
     y, wrt, (_, axis), _ = asked
     if name in ("batch_jacobian", "batch_gradient"):
-        return nested_gradients(y, wrt, axis)
+        return torch.stack(nested_gradients(y, wrt, axis, create_graph))
     if name == "jacobian_norm":
-        return nested_gradients(y, wrt, axis).square().sum(1).sqrt()
-    hessians = nested_hessians(y, wrt, axis)
+        return torch.stack(nested_gradients(y, wrt, axis, create_graph)).square().sum(1).sqrt()
+    hessians = nested_hessians(y, wrt, axis, create_graph)
     if name == "batch_hessian":
         return hessians
     if name == "hessian_diagonal":
@@ -113,30 +117,46 @@ NAMES = (
 every_name = pytest.mark.parametrize("name", NAMES)
 
 
-@every_mode
-@every_way
-@every_name
-def test_a_graph_that_exists_is_differentiated(name: str, how: str, mode: Mode) -> None:
-    asked = recorded(how)
-    with mode():
-        ours = made(name, asked, False)
-    assert not ours.requires_grad
-    assert not ours.is_inference()
-    torch.testing.assert_close(ours, truth(name, asked).detach())
+@dataclass(frozen=True)
+class Case:
+    """A derivative, and how it is asked for."""
+
+    name: str
+    how: str
 
 
-@every_way
-@every_name
-def test_a_graph_that_is_asked_for_is_made_under_no_grad(name: str, how: str) -> None:
-    asked = recorded(how)
+laws = Laws[Case]()
+
+
+@laws
+def a_graph_that_exists_is_differentiated(case: Case) -> None:
+    for mode in MODES:
+        with asking(mode=mode.__name__):
+            asked = recorded(case.how)  # anew: what one mode may leave on a graph the other doesn't meet
+            with mode():
+                ours = made(case.name, asked, False)
+            assert not ours.requires_grad
+            assert not ours.is_inference()
+            torch.testing.assert_close(ours, truth(case.name, asked, False))
+
+
+@laws
+def a_graph_that_is_asked_for_is_made_under_no_grad(case: Case) -> None:
+    asked = recorded(case.how)
     with torch.no_grad():
-        ours = made(name, asked, True)
+        ours = made(case.name, asked, True)
     weight = torch.arange(1.0, ours.numel() + 1, dtype=DOUBLE).reshape(ours.shape)
     found, right = (
         torch.autograd.grad((weight * values).sum(), asked[1], retain_graph=True)[0]
-        for values in (ours, truth(name, asked))
+        for values in (ours, truth(case.name, asked, True))
     )
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("how", HOW)
+@every_name
+def test_a_derivative_keeps_every_law(name: str, how: str) -> None:
+    laws.hold(Case(name, how))
 
 
 @every_mode

@@ -11,6 +11,7 @@ from tests.derivatives.truth import one_hot_jacobian
 from torch import Tensor, nn
 
 from gradwright.derivatives import norms
+from gradwright.derivatives.methods.rows import pass_rows
 from gradwright.derivatives.norms import jacobian_norm
 from gradwright.errors import CoupledBatch, DerivativeError, UsageError
 
@@ -48,7 +49,7 @@ def test_no_more_than_a_chunk_of_the_jacobian_is_held(monkeypatch: pytest.Monkey
     net, z = made("own function")
     y, widths = net(z), []
     monkeypatch.setattr(norms, "jacobian_of", None)
-    passed = norms.pass_rows
+    passed = pass_rows
 
     def watched(trust: object, chunk: int | None, take: Callable[[int, Tensor], None]) -> None:
         def seen(start: int, blocks: Tensor) -> None:

@@ -18,7 +18,7 @@ from gradwright.derivatives.methods import pushed
 from gradwright.derivatives.methods.carrying import same_for_all
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.pushed import PUSHED, push_jets, why_not_pushed
-from gradwright.derivatives.nodes import rule_of
+from gradwright.derivatives.nodes import Jet, rule_of
 from gradwright.derivatives.planning.chunks import chunk_for_cache
 from gradwright.derivatives.planning.cost import machine_of
 from gradwright.errors import DerivativeError
@@ -147,9 +147,9 @@ def test_the_first_linear_layer_is_not_multiplied_for_each_sample() -> None:
     seeds = same_for_all(request, every_direction(request, "columns"))
     assert seeds.shape == (6, 64, 6) and seeds.stride(1) == 0
     step = request.way.steps[-1]
-    rule = pushed.rule_of(step.name)
+    rule = rule_of(step.name)
     assert rule is not None and rule.push is not None
-    assert rule.push(step, [None, pushed.Jet(seeds), None], 1)[0].first.stride(1) == 0
+    assert rule.push(step, [None, Jet(seeds), None], 1)[0].first.stride(1) == 0
 
 
 def test_jets_are_let_go_when_their_last_reader_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

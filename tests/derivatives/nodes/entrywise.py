@@ -21,8 +21,7 @@ class Row:
     high: float = 2.0
     note: str = ""
 
-    @property
-    def id(self) -> str:
+    def __str__(self) -> str:
         return f"{self.node.removesuffix('0').replace('Backward', '')} {self.note}".strip()
 
 

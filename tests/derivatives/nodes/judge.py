@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Literal
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from gradwright.derivatives.nodes import Jet, Place, Rule, rule_of
 
 Rules = Callable[[str], Rule | None]
 DIRECTIONS = 3
+
+#: Of the points that a case is put to.
+SEEDS = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +54,26 @@ def given(*shape: int, positive: bool = False, graph: bool = True) -> Tensor:
     return (drawn.abs() + 0.1 if positive else drawn).requires_grad_(graph)
 
 
-def point(case: Case, seed: int = 0) -> Tensor:
+def point(case: Case, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(case.shape, generator=generator, dtype=torch.float64).to(case.dtype).requires_grad_()
 
 
 def way_of(y: Tensor, z: Tensor) -> Way:
     return find_way(y, read_target(z))
+
+
+class Recorded(NamedTuple):
+    z: Tensor
+    y: Tensor
+    way: Way
+
+
+@lru_cache(maxsize=len(SEEDS))  # the case at hand: many laws look at its graphs, none changes one
+def recorded(case: Case, seed: int) -> Recorded:
+    z = point(case, seed)
+    y = case.make(z)
+    return Recorded(z, y, way_of(y, z))
 
 
 def full_jacobian(y: Tensor, z: Tensor) -> Tensor:
@@ -72,8 +88,8 @@ def full_jacobian(y: Tensor, z: Tensor) -> Tensor:
 @cache
 def nonzero(case: Case, seed: int) -> Tensor:
     """Where the Jacobian is not zero, [y.numel(), z.numel()]."""
-    z = point(case, seed)
-    return full_jacobian(case.make(z), z) != 0
+    z, y, _ = recorded(case, seed)
+    return full_jacobian(y, z) != 0
 
 
 def places_of(shape: torch.Size) -> Iterator[tuple[Place, int]]:
@@ -117,10 +133,8 @@ def told(way: Way, place: Place, rules: Rules = rule_of) -> Place | None:
 
 def wrong_proof(case: Case, rules: Rules = rule_of) -> str | None:
     """A place for which the rules say that samples stay apart, and the Jacobian says that they do not."""
-    for seed in range(3):
-        z = point(case, seed)
-        y = case.make(z)
-        way = way_of(y, z)
+    for seed in SEEDS:
+        z, y, way = recorded(case, seed)
         for place, samples in places_of(y.shape):
             found = told(way, place, rules)
             if found is None:
@@ -144,15 +158,14 @@ def carried(way: Way, first: Tensor, second: Tensor | None, order: int, rules: R
 
 def wrong_push(case: Case, order: int, rules: Rules = rule_of) -> str | None:
     """What of the jet of y, or of its derivative in z, differs from autograd."""
-    z = point(case)
+    z, y, way = recorded(case, 0)
     generator = torch.Generator().manual_seed(5)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(z.dtype)
 
     tangents, bend = draw(DIRECTIONS, *z.shape), draw(*z.shape)
-    y = case.make(z)
-    jet = carried(way_of(y, z), tangents, bend if order == 2 else None, order, rules)
+    jet = carried(way, tangents, bend if order == 2 else None, order, rules)
     weights = draw(*jet.first.shape)
     if jet.first.shape[1:] != y.shape:
         return f"first has shape {list(jet.first.shape)}"
@@ -240,10 +253,9 @@ def pattern_of(way: Way, place: Place, rules: Rules = rule_of) -> Tensor | None:
 def true_pattern(case: Case, place: Place, samples: int) -> Tensor:
     """Where a sample's Jacobian is not zero, [D, K], in any sample, for any of some points."""
     seen = torch.zeros((), dtype=torch.bool)
-    for seed in range(3):
-        z = point(case, seed)
-        y = case.make(z)
-        found = told(way_of(y, z), place)
+    for seed in SEEDS:
+        z, y, way = recorded(case, seed)
+        found = told(way, place)
         assert found is not None
         of_y, of_z = sample_of(place, samples, y.shape), sample_of(found, samples, z.shape)
         for sample in range(samples):
@@ -260,7 +272,7 @@ def second_by_differences(case: Case) -> tuple[Tensor, Tensor]:
         weight = torch.randn(y.shape, generator=generator.manual_seed(9), dtype=torch.float64).to(y.dtype)
         return _gradient((weight * y).sum(), z, create_graph)
 
-    z = point(case)
+    z = point(case, 0)
     step = 1e-6 if z.dtype == torch.float64 else 1e-2
     along = torch.randn(z.shape, generator=generator, dtype=torch.float64).to(z.dtype)
     with torch.no_grad():

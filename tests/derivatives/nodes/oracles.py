@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from unittest.mock import patch
 
 import torch
@@ -12,7 +14,7 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.request import read_request
 from gradwright.derivatives.graph.target import read_target
-from gradwright.derivatives.graph.way import find_way
+from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.derivatives.methods import pushed, sparsity
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.nodes import Rule, rule_of
@@ -41,8 +43,28 @@ def normal(*shape: int, like: Tensor, seed: int = 0) -> Tensor:
     return torch.complex(made, imaginary).to(like.dtype)
 
 
-def names_on_the_way(y: Tensor, z: Tensor) -> frozenset[str]:
-    return find_way(y, read_target(z)).names
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """y of z as it was recorded, and what is true of it, found out once: many laws look at one, none changes it.
+
+    What the rules say of it is asked anew each time, since a test may plant another rule.
+    """
+
+    y: Tensor
+    z: Tensor
+
+    @cached_property
+    def way(self) -> Way:
+        return find_way(self.y, read_target(self.z))
+
+    @cached_property
+    def jacobian(self) -> Tensor:
+        return whole_jacobian(self.y, self.z)
+
+    @cached_property
+    def attached_jacobian(self) -> Tensor:
+        """The same, to be differentiated once more."""
+        return whole_jacobian(self.y, self.z, create_graph=True)
 
 
 def whole_jacobian(y: Tensor, z: Tensor, create_graph: bool = False) -> Tensor:
@@ -66,43 +88,51 @@ def samples_meet(jacobian: Tensor, y_axis: int, z_axis: int, y_dims: int) -> boo
     return bool(torch.where(apart, 0, blocks).any())
 
 
-def proved(y: Tensor, z: Tensor, y_axis: int, z_axis: int) -> bool:
-    return examine_structure(find_way(y, read_target(z)), y_axis, z_axis).proved
+def proved(graph: Graph, y_axis: int, z_axis: int) -> bool:
+    return examine_structure(graph.way, y_axis, z_axis).proved
 
 
-def proved_layouts(y: Tensor, z: Tensor) -> set[tuple[int, int]]:
+def proved_layouts(graph: Graph) -> set[tuple[int, int]]:
     """Every (axis of y, axis of z) for which the structure proves the samples apart, z's sizes being equal."""
     return {
         (there, here)
-        for there in range(y.ndim)
-        for here in range(z.ndim)
-        if y.shape[there] == z.shape[here] and proved(y, z, there, here)
+        for there, made in enumerate(graph.y.shape)
+        for here, size in enumerate(graph.z.shape)
+        if made == size and proved(graph, there, here)
     }
 
 
-def wrong_proofs(y: Tensor, z: Tensor) -> set[tuple[int, int]]:
+def wrong_proofs(graph: Graph) -> set[tuple[int, int]]:
     """Layouts that are proved, and in which samples meet all the same."""
-    jacobian = whole_jacobian(y, z)
-    return {(there, here) for there, here in proved_layouts(y, z) if samples_meet(jacobian, there, here, y.ndim)}
+    return {
+        (there, here)
+        for there, here in proved_layouts(graph)
+        if samples_meet(graph.jacobian, there, here, graph.y.ndim)
+    }
 
 
-def can_push(y: Tensor, z: Tensor, order: int) -> bool:
-    return why_not_pushed(find_way(y, read_target(z)), order) is None
+def can_push(graph: Graph, order: int) -> bool:
+    return why_not_pushed(graph.way, order) is None
 
 
-def pushed_derivatives(y: Tensor, z: Tensor, first: Tensor, second: Tensor | None, order: int) -> tuple[Tensor, Tensor]:
+def pushed_derivatives(graph: Graph, first: Tensor, second: Tensor | None, order: int) -> tuple[Tensor, Tensor]:
     """y' [P, *y] and y'' [*y] as the rules push them."""
-    request = read_request(y, z, (0, None), True)
+    request = read_request(graph.y, graph.z, (0, None), True)
     jet = push_jets(request, first, second, order)
-    return jet.first, torch.zeros_like(y) if jet.second is None else jet.second
+    return jet.first, torch.zeros_like(graph.y) if jet.second is None else jet.second
 
 
-def true_derivatives(y: Tensor, z: Tensor, first: Tensor, second: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same of a real y by backwards: y' = J z', y'' = sum_p z'_p H z'_p + J z'', attached."""
-    jacobian = whole_jacobian(y, z, create_graph=True).reshape(y.numel(), -1)
-    directions = first.reshape(len(first), -1)
-    once = directions @ jacobian.T
-    twice = torch.zeros(y.numel(), dtype=y.dtype) if second is None else jacobian @ second.reshape(-1)
+def true_slopes(graph: Graph, first: Tensor) -> Tensor:
+    """y' [P, *y] of a real y by backwards: J z', attached."""
+    jacobian = graph.attached_jacobian.reshape(graph.y.numel(), -1)
+    return (first.reshape(len(first), -1) @ jacobian.T).reshape(len(first), *graph.y.shape)
+
+
+def true_derivatives(graph: Graph, first: Tensor, second: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same, and y'' [*y]: y'' = sum_p z'_p H z'_p + J z'', attached."""
+    y, z = graph.y, graph.z
+    once = true_slopes(graph, first)
+    twice = torch.zeros_like(y) if second is None else torch.tensordot(graph.attached_jacobian, second, z.ndim)
     for tangent, row in zip(first, once, strict=True):
         if row.requires_grad:  # z'_p H_k z'_p for all k: the derivative of u -> <z'_p, d<u, y'_p> / dz>, linear in u
             weights = torch.zeros_like(row, requires_grad=True)
@@ -110,11 +140,11 @@ def true_derivatives(y: Tensor, z: Tensor, first: Tensor, second: Tensor | None)
             if grad is not None and grad.requires_grad:
                 (bent,) = torch.autograd.grad((grad * tangent).sum(), weights, create_graph=True, allow_unused=True)
                 twice = twice if bent is None else twice + bent
-    return once.reshape(len(first), *y.shape), twice.reshape(y.shape)
+    return once, twice
 
 
 def forward_derivatives(f: Made, z: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by torch's forward mode, for complex numbers as well."""
+    """y' and y'' by torch's forward mode, for complex numbers as well."""
     z = z.detach()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch.func.jvp scripts its decompositions once
@@ -135,12 +165,12 @@ def weighed(once: Tensor, twice: Tensor) -> Tensor:
     ).sum()
 
 
-def uncovered(y: Tensor, z: Tensor, y_axis: int, z_axis: int) -> int | None:
+def uncovered(graph: Graph, y_axis: int, z_axis: int) -> int | None:
     """How many true non-zeros of the samples' Jacobians the pattern leaves out; None where a step has none to tell."""
-    request = read_request(y, z, (y_axis, z_axis), False)
+    request = read_request(graph.y, graph.z, (y_axis, z_axis), False)
     structure = examine_structure(request.way, 0, z_axis)
     assert structure.proved
-    jacobian = whole_jacobian(y.movedim(y_axis, 0), z).movedim(y.ndim + z_axis, 1)
+    jacobian = graph.jacobian.movedim((y_axis, graph.y.ndim + z_axis), (0, 1))
     blocks = torch.stack([jacobian[b, b].reshape(request.row_count, -1) for b in range(request.samples)])
     seen = (blocks != 0).any(0)
     pattern = sparsity._followed(request, structure, 0, request.column_count)

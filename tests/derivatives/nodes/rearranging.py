@@ -27,8 +27,7 @@ class Row:
     proved: Layouts = field(default=frozenset())
     note: str = ""
 
-    @property
-    def id(self) -> str:
+    def __str__(self) -> str:
         return f"{self.node.replace('Backward0', '')} {self.note}".strip()
 
 

@@ -7,6 +7,7 @@ import torch
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from tests.derivatives.nodes.oracles import (
+    Graph,
     Planted,
     can_push,
     drawn,
@@ -14,7 +15,6 @@ from tests.derivatives.nodes.oracles import (
     proved_layouts,
     pushed_derivatives,
     uncovered,
-    whole_jacobian,
     wrong_proofs,
 )
 from torch import Tensor
@@ -102,7 +102,7 @@ STEPS: dict[str, Callable[[Draw, Tensor], Tensor]] = {
 }
 
 
-def chain(data: Draw) -> tuple[Tensor, Tensor]:
+def chain(data: Draw) -> Graph:
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=3), label="shape")
     z = drawn(*shape).requires_grad_()
     y = z * 1
@@ -110,27 +110,28 @@ def chain(data: Draw) -> tuple[Tensor, Tensor]:
         made = STEPS[name](data, y)
         if 0 < made.numel() <= ENTRIES and 0 < made.ndim < 6:
             y = made
-    return y, z
+    return Graph(y, z)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_what_is_proved_apart_is_apart_and_its_pattern_covers_it(data: Draw) -> None:
-    y, z = chain(data)
-    assert not wrong_proofs(y, z)
-    layouts = proved_layouts(y, z)
+    graph = chain(data)
+    assert not wrong_proofs(graph)
+    layouts = proved_layouts(graph)
     event("proved somewhere" if layouts else "proved nowhere")
-    assert {uncovered(y, z, there, here) for there, here in sorted(layouts)[:2]} <= {0}
+    assert {uncovered(graph, there, here) for there, here in sorted(layouts)[:2]} <= {0}
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_push_is_the_product_with_the_jacobian(data: Draw) -> None:
-    y, z = chain(data)
-    assert can_push(y, z, 2)
+    graph = chain(data)
+    y, z = graph.y, graph.z
+    assert can_push(graph, 2)
     first = normal(2, *z.shape, like=z)
-    seen, _ = pushed_derivatives(y, z, first, None, 1)
-    jacobian = whole_jacobian(y, z).reshape(y.numel(), z.numel())
+    seen, _ = pushed_derivatives(graph, first, None, 1)
+    jacobian = graph.jacobian.reshape(y.numel(), z.numel())
     torch.testing.assert_close(seen.reshape(2, -1), first.reshape(2, -1) @ jacobian.T)
 
 
@@ -144,6 +145,7 @@ def test_chains_find_a_reshape_that_takes_any_axis_of_the_right_size() -> None:
         return [Place(fitting[-1]) if fitting else None]
 
     z = drawn(2, 3, 2).requires_grad_()
+    graph = Graph(z.view(3, 2, 2), z)
     with Planted("ViewBackward0", replace(rule, batch=hasty)):  # type: ignore[arg-type]
-        assert wrong_proofs(z.view(3, 2, 2), z)
-    assert not wrong_proofs(z.view(3, 2, 2), z)
+        assert wrong_proofs(graph)
+    assert not wrong_proofs(graph)

@@ -16,6 +16,7 @@ from tests.derivatives.nodes.tables import (
     normalisation,
     reductions,
 )
+from tests.laws import Laws
 from torch import Tensor
 
 from gradwright.derivatives.nodes import Jet, Place, Rule, rule_of
@@ -29,47 +30,44 @@ CASES = [
     *linear_algebra.CASES,
     *indexing.CASES,
 ]
-each = pytest.mark.parametrize("case", CASES, ids=str)
+
+laws = Laws[Case]()
 
 
-@each
-def test_samples_are_proved_apart_where_they_are_and_nowhere_else(case: Case) -> None:
-    z = judge.point(case)
-    y = case.make(z)
-    way = judge.way_of(y, z)
+@laws
+def samples_are_proved_apart_where_they_are_and_nowhere_else(case: Case) -> None:
+    _, y, way = judge.recorded(case, 0)
     told = {axis: judge.told(way, Place(axis)) for axis, size in enumerate(y.shape) if size > 1}
     assert {axis: place.axis for axis, place in told.items() if place is not None} == case.keeps
 
 
-@each
-def test_no_entry_of_another_sample_is_reached_wherever_the_batch_may_lie(case: Case) -> None:
+@laws
+def no_entry_of_another_sample_is_reached_wherever_the_batch_may_lie(case: Case) -> None:
     assert judge.wrong_proof(case) is None
 
 
-@each
-def test_it_says_to_which_order_it_can_be_pushed(case: Case) -> None:
-    z = judge.point(case)
-    rules = [(step, rule_of(step.name)) for step in judge.way_of(case.make(z), z).steps]
+@laws
+def it_says_to_which_order_it_can_be_pushed(case: Case) -> None:
+    rules = [(step, rule_of(step.name)) for step in judge.recorded(case, 0).way.steps]
     able = [all(rule is not None and rule.can_push(step, order) for step, rule in rules) for order in (1, 2)]
     assert able == [case.push >= 1, case.push >= 2]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.push >= 1], ids=str)
-def test_tangents_are_pushed_as_autograd_has_them_and_can_be_differentiated(case: Case) -> None:
+@laws.where(lambda case: case.push >= 1)
+def tangents_are_pushed_as_autograd_has_them_and_can_be_differentiated(case: Case) -> None:
     assert judge.wrong_push(case, 1) is None
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.push >= 2], ids=str)
-def test_second_derivatives_are_pushed_as_autograd_has_them(case: Case) -> None:
+@laws.where(lambda case: case.push >= 2)
+def second_derivatives_are_pushed_as_autograd_has_them(case: Case) -> None:
     assert judge.wrong_push(case, 2) is None
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.keeps], ids=str)
-def test_a_pattern_covers_every_entry_that_is_not_zero(case: Case) -> None:
-    z = judge.point(case)
-    y = case.make(z)
+@laws.where(lambda case: bool(case.keeps))
+def a_pattern_covers_every_entry_that_is_not_zero(case: Case) -> None:
+    _, y, way = judge.recorded(case, 0)
     for axis in case.keeps:
-        made = judge.pattern_of(judge.way_of(y, z), Place(axis))
+        made = judge.pattern_of(way, Place(axis))
         assert (made is None) == (case.pattern == "none")
         if made is not None:
             true = judge.true_pattern(case, Place(axis), y.shape[axis])
@@ -77,10 +75,10 @@ def test_a_pattern_covers_every_entry_that_is_not_zero(case: Case) -> None:
             assert case.pattern == "covers" or torch.equal(made, true)
 
 
-@each
-def test_a_second_derivative_is_right_or_said_to_be_missing(case: Case) -> None:
-    z = judge.point(case)
-    rules = [rule_of(step.name) for step in judge.way_of(case.make(z), z).steps]
+@laws
+def a_second_derivative_is_right_or_said_to_be_missing(case: Case) -> None:
+    z, _, way = judge.recorded(case, 0)
+    rules = [rule_of(step.name) for step in way.steps]
     assert all(rule is not None and rule.twice for rule in rules) == case.twice
     if not case.twice:
         with pytest.raises(RuntimeError, match="is not implemented"):
@@ -89,6 +87,11 @@ def test_a_second_derivative_is_right_or_said_to_be_missing(case: Case) -> None:
     made, differences = judge.second_by_differences(case)
     tolerance = 1e-6 if z.dtype == torch.float64 else 1e-2
     assert torch.allclose(made, differences, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_rule_keeps_every_law(case: Case) -> None:
+    laws.hold(case)
 
 
 def test_groups_of_a_convolution_keep_samples_apart_that_lie_along_the_channels() -> None:
@@ -107,8 +110,7 @@ def test_groups_of_a_convolution_keep_samples_apart_that_lie_along_the_channels(
 def test_an_expanded_direction_is_pushed_as_a_copied_one() -> None:
     for case in CASES:
         if case.name in ("conv1d", "mm-rows", "linear", "bmm-left"):
-            z = judge.point(case)
-            way = judge.way_of(case.make(z), z)
+            z, _, way = judge.recorded(case, 0)
             tangents = torch.randn(2, 1, *case.shape[1:], dtype=z.dtype).expand(2, *case.shape)
             made = judge.carried(way, tangents, None, 1).first
             assert torch.allclose(made, judge.carried(way, tangents.clone(), None, 1).first)
@@ -212,7 +214,6 @@ def test_the_judge_sees_a_pattern_that_misses_an_entry() -> None:
         return {0: into}  # a softmax mixes its axis
 
     case = _case("softmax")
-    z = judge.point(case)
-    made = judge.pattern_of(judge.way_of(case.make(z), z), Place(0), _with("SoftmaxBackward0", spread=narrow))
+    made = judge.pattern_of(judge.recorded(case, 0).way, Place(0), _with("SoftmaxBackward0", spread=narrow))
     assert made is not None
     assert (judge.true_pattern(case, Place(0), 4) & ~made).any()

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pytest
 import torch
 from tests.derivatives.nodes.oracles import (
+    Graph,
     Planted,
     can_push,
     drawn,
     forward_derivatives,
-    names_on_the_way,
     normal,
     proved_layouts,
     pushed_derivatives,
@@ -18,6 +19,7 @@ from tests.derivatives.nodes.oracles import (
     weighed,
     wrong_proofs,
 )
+from tests.laws import Laws
 from torch import Tensor
 
 from gradwright.derivatives.nodes import complexes, fourier, rule_of
@@ -33,8 +35,7 @@ class Row:
     order: int = 2
     note: str = ""
 
-    @property
-    def id(self) -> str:
+    def __str__(self) -> str:
         return f"{self.node.replace('Backward0', '')} {self.note}".strip()
 
 
@@ -116,76 +117,82 @@ ROWS = [
     Row("CatBackward0", lambda z: torch.cat([z, drawn(3, 3, 1), z.exp()], -1)),
 ]
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+
+def test_every_rule_has_a_row() -> None:
+    assert complexes.RULES.keys() | fourier.RULES.keys() <= {row.node for row in ROWS}
+
+
+laws = Laws[Row]()
 
 
 def point(row: Row) -> Tensor:
     return drawn(3, 3, 2, dtype=torch.float64 if row.real else torch.complex128).requires_grad_()
 
 
-def test_every_rule_has_a_row() -> None:
-    assert complexes.RULES.keys() | fourier.RULES.keys() <= {row.node for row in ROWS}
-
-
-@every_row
-def test_a_row_records_its_node(row: Row) -> None:
+@lru_cache(maxsize=1)  # what all the laws of a row look at
+def graph(row: Row) -> Graph:
     z = point(row)
-    assert row.node in names_on_the_way(row.f(z), z)
+    return Graph(row.f(z), z)
 
 
-@every_row
-def test_what_is_proved_apart_is_apart(row: Row) -> None:
-    z = point(row)
-    y = row.f(z)
-    assert not wrong_proofs(y, z)
-    assert (0, 0) in proved_layouts(y, z) or row.node == "PermuteBackward0"
+@laws
+def a_row_records_its_node(row: Row) -> None:
+    assert row.node in graph(row).way.names
 
 
-@every_row
-def test_a_push_is_the_derivative_along_real_steps(row: Row) -> None:
-    z = point(row)
-    y = row.f(z)
-    assert [can_push(y, z, order) for order in (1, 2)] == [row.order >= 1, row.order >= 2]
+@laws
+def what_is_proved_apart_is_apart(row: Row) -> None:
+    assert not wrong_proofs(graph(row))
+    assert (0, 0) in proved_layouts(graph(row)) or row.node == "PermuteBackward0"
+
+
+@laws
+def a_push_is_the_derivative_along_real_steps(row: Row) -> None:
+    made = graph(row)
+    assert [can_push(made, order) for order in (1, 2)] == [row.order >= 1, row.order >= 2]
     if row.order:
+        z = made.z
         first, second = normal(2, *z.shape, like=z), normal(*z.shape, like=z, seed=5)
         torch.testing.assert_close(
-            pushed_derivatives(y, z, first, second, 2), forward_derivatives(row.f, z, first, second)
+            pushed_derivatives(made, first, second, 2), forward_derivatives(row.f, z, first, second)
         )
 
 
-@every_row
-def test_a_pattern_covers_the_derivatives(row: Row) -> None:
-    z = point(row)
-    y = row.f(z)
-    assert {uncovered(y, z, there, here) for there, here in proved_layouts(y, z)} <= {0}
+@laws
+def a_pattern_covers_the_derivatives(row: Row) -> None:
+    made = graph(row)
+    assert {uncovered(made, there, here) for there, here in proved_layouts(made)} <= {0}
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.order == 2], ids=lambda row: row.id)
-def test_a_push_can_be_differentiated(row: Row) -> None:
+@laws.where(lambda row: row.order == 2)
+def a_push_can_be_differentiated(row: Row) -> None:
     z = point(row)
     first, second = normal(2, *z.shape, like=z), normal(*z.shape, like=z, seed=5)
 
     def number(at: Tensor) -> Tensor:
-        made = weighed(*pushed_derivatives(row.f(at), at, first, second, 2))
+        made = weighed(*pushed_derivatives(Graph(row.f(at), at), first, second, 2))
         return torch.view_as_real(made).sum() if made.is_complex() else made
 
     torch.autograd.gradcheck(number, z, fast_mode=True)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.node in complexes.RULES | fourier.RULES], ids=lambda row: row.id
-)
-def test_it_can_be_differentiated_twice(row: Row) -> None:
+@laws.where(lambda row: row.node in complexes.RULES | fourier.RULES)
+def it_can_be_differentiated_twice(row: Row) -> None:
     rule = rule_of(row.node)
     assert rule is not None
     assert rule.twice
     torch.autograd.gradgradcheck(row.f, point(row), fast_mode=True)
 
 
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_rule_keeps_every_law(row: Row) -> None:
+    laws.hold(row)
+
+
 def test_abs_has_no_second_derivative_at_zero_as_in_autograd() -> None:
     z = torch.zeros(1, 1, dtype=torch.complex128, requires_grad=True)
     first = torch.ones(1, 1, 1, dtype=torch.complex128)
-    seen = pushed_derivatives((z * z).abs(), z, first, None, 2)
+    seen = pushed_derivatives(Graph((z * z).abs(), z), first, None, 2)
     assert [float(part.detach().abs().sum()) for part in seen] == [0, 0]
 
 
@@ -201,5 +208,5 @@ def test_a_conjugated_push_is_seen() -> None:
 
     first = normal(1, 3, 2, like=z)
     with Planted("ExpBackward0", replace(rule, push=conjugated)):  # type: ignore[arg-type]
-        seen = pushed_derivatives(z.exp(), z, first, None, 1)[0]
+        seen = pushed_derivatives(Graph(z.exp(), z), first, None, 1)[0]
     assert not torch.allclose(seen, forward_derivatives(torch.exp, z, first, first[0])[0])

@@ -2,110 +2,117 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 import torch
+from tests.derivatives.asking import asking
 from tests.derivatives.nodes.oracles import (
+    Graph,
     Planted,
     can_push,
     drawn,
-    names_on_the_way,
     normal,
     proved_layouts,
     pushed_derivatives,
     samples_meet,
     true_derivatives,
+    true_slopes,
     uncovered,
     weighed,
-    whole_jacobian,
     wrong_proofs,
 )
 from tests.derivatives.nodes.rearranging import ROWS, Row
+from tests.laws import Laws
 from torch import Tensor
 
 from gradwright.derivatives.nodes import Place, Rule, joins, parts, rule_of, shapes
-
-every_row = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
-
-
-def graph(row: Row) -> tuple[Tensor, Tensor]:
-    z = drawn(*row.shape).requires_grad_()
-    return row.f(z), z
 
 
 def test_every_rule_has_a_row() -> None:
     assert shapes.RULES.keys() | parts.RULES.keys() | joins.RULES.keys() == {row.node for row in ROWS}
 
 
-@every_row
-def test_a_row_records_its_node(row: Row) -> None:
-    y, z = graph(row)
-    assert row.node in names_on_the_way(y, z)
+laws = Laws[Row]()
 
 
-@every_row
-def test_samples_stay_apart_where_it_is_said_and_only_there(row: Row) -> None:
-    y, z = graph(row)
-    assert not wrong_proofs(y, z)
-    assert proved_layouts(y, z) == row.proved
+@lru_cache(maxsize=1)  # what all the laws of a row look at
+def graph(row: Row) -> Graph:
+    z = drawn(*row.shape).requires_grad_()
+    return Graph(row.f(z), z)
 
 
-@every_row
-def test_a_push_is_the_derivative_and_can_be_differentiated(row: Row) -> None:
+@laws
+def a_row_records_its_node(row: Row) -> None:
+    assert row.node in graph(row).way.names
+
+
+@laws
+def samples_stay_apart_where_it_is_said_and_only_there(row: Row) -> None:
+    assert not wrong_proofs(graph(row))
+    assert proved_layouts(graph(row)) == row.proved
+
+
+@laws
+def a_push_is_the_derivative_and_can_be_differentiated(row: Row) -> None:
     z = drawn(*row.shape).requires_grad_()
     y = row.f(z.sin()).exp() if "BackwardBackward" not in row.node else row.f(z)
-    y = y.reshape(-1)[::2][:5]
+    bent = Graph(y.reshape(-1)[::2][:5], z)
     first, second = normal(3, *row.shape, like=z), normal(*row.shape, like=z, seed=4)
-    assert can_push(y, z, 2)
-    seen, true = pushed_derivatives(y, z, first, second, 2), true_derivatives(y, z, first, second)
+    assert can_push(bent, 2)
+    seen, true = pushed_derivatives(bent, first, second, 2), true_derivatives(bent, first, second)
     torch.testing.assert_close(seen, true)
     grads = [torch.autograd.grad(weighed(*made), z, retain_graph=True)[0] for made in (seen, true)]
     torch.testing.assert_close(*grads)
 
 
-@every_row
-def test_a_push_without_a_second_derivative_makes_none(row: Row) -> None:
-    y, z = graph(row)
-    first = normal(2, *row.shape, like=z)
-    seen, _ = pushed_derivatives(y, z, first, None, 1)
-    jacobian = whole_jacobian(y, z).reshape(y.numel(), z.numel())
+@laws
+def a_push_without_a_second_derivative_makes_none(row: Row) -> None:
+    made = graph(row)
+    first = normal(2, *row.shape, like=made.z)
+    seen, _ = pushed_derivatives(made, first, None, 1)
+    jacobian = made.jacobian.reshape(made.y.numel(), made.z.numel())
     torch.testing.assert_close(seen.reshape(2, -1), first.reshape(2, -1) @ jacobian.T)
 
 
-@every_row
-def test_directions_that_are_expanded_make_the_same(row: Row) -> None:
-    y, z = graph(row)
-    first = normal(2, *z.shape[1:], like=z).unsqueeze(1).expand(2, *z.shape)
-    seen, _ = pushed_derivatives(y, z, first, None, 1)
-    torch.testing.assert_close(seen, pushed_derivatives(y, z, first.clone(), None, 1)[0])
+@laws
+def directions_that_are_expanded_make_the_same(row: Row) -> None:
+    made = graph(row)
+    first = normal(2, *row.shape[1:], like=made.z).unsqueeze(1).expand(2, *row.shape)
+    seen, _ = pushed_derivatives(made, first, None, 1)
+    torch.testing.assert_close(seen, pushed_derivatives(made, first.clone(), None, 1)[0])
 
 
 #: Rows whose functions name sizes of the batch, or take an axis of size 1 away.
 OF_ITS_SIZE = {f"{name}Backward0" for name in ("View", "UnsafeView", "ReshapeAlias", "Expand", "Squeeze", "Stack")}
-ANY_SIZE = [row for row in ROWS if row.node not in OF_ITS_SIZE and (0, 0) in row.proved and not row.note]
 
 
-@pytest.mark.parametrize("samples", [0, 1], ids=["empty", "one"])
-@pytest.mark.parametrize("row", ANY_SIZE, ids=[row.id for row in ANY_SIZE])
-def test_an_empty_batch_and_a_batch_of_one_are_pushed(row: Row, samples: int) -> None:
-    z = drawn(samples, *row.shape[1:]).requires_grad_()
-    y = row.f(z)
-    seen, _ = pushed_derivatives(y, z, normal(2, *z.shape, like=z), None, 1)
-    assert seen.shape == (2, *y.shape)
+@laws.where(lambda row: row.node not in OF_ITS_SIZE and (0, 0) in row.proved and not row.note)
+def an_empty_batch_and_a_batch_of_one_are_pushed(row: Row) -> None:
+    for samples in (0, 1):
+        with asking(samples=samples):
+            z = drawn(samples, *row.shape[1:]).requires_grad_()
+            y = row.f(z)
+            seen, _ = pushed_derivatives(Graph(y, z), normal(2, *z.shape, like=z), None, 1)
+            assert seen.shape == (2, *y.shape)
 
 
-@every_row
-def test_a_pattern_covers_the_derivatives(row: Row) -> None:
-    y, z = graph(row)
-    assert {uncovered(y, z, there, here) for there, here in sorted(row.proved)[:2]} <= {0}
+@laws
+def a_pattern_covers_the_derivatives(row: Row) -> None:
+    assert {uncovered(graph(row), there, here) for there, here in sorted(row.proved)[:2]} <= {0}
 
 
-@every_row
-def test_it_can_be_differentiated_twice(row: Row) -> None:
+@laws
+def it_can_be_differentiated_twice(row: Row) -> None:
     rule = rule_of(row.node)
     assert rule is not None
     assert rule.twice
     torch.autograd.gradgradcheck(lambda z: row.f(z.sin()).exp(), drawn(*row.shape).requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_rule_keeps_every_law(row: Row) -> None:
+    laws.hold(row)
 
 
 MIXING: dict[str, Callable[[Tensor], Tensor]] = {
@@ -131,10 +138,10 @@ MIXING: dict[str, Callable[[Tensor], Tensor]] = {
 def test_samples_that_meet_are_never_proved_apart(f: Callable[[Tensor], Tensor]) -> None:
     z = drawn(6, 3).requires_grad_()
     y = f(z)
-    jacobian = whole_jacobian(y, z)
-    wrong = {(a, 0) for a in range(y.ndim) if y.shape[a] == 6 and samples_meet(jacobian, a, 0, y.ndim)}
+    made = Graph(y, z)
+    wrong = {(a, 0) for a in range(y.ndim) if y.shape[a] == 6 and samples_meet(made.jacobian, a, 0, y.ndim)}
     assert wrong, "the case is no trap"
-    assert not wrong & proved_layouts(y, z)
+    assert not wrong & proved_layouts(made)
 
 
 def test_the_batch_is_followed_through_the_views_of_multihead_attention() -> None:
@@ -143,8 +150,9 @@ def test_the_batch_is_followed_through_the_views_of_multihead_attention() -> Non
     flat = z.reshape(6, 4) @ attention.in_proj_weight.T
     y = flat.view(2, 3, 12)[..., :4].reshape(2, 3 * 2, 2).transpose(0, 1)  # [B * heads, S, d]
     y = y.exp().transpose(0, 1).reshape(6, 4).view(2, 3, 4)
-    assert not wrong_proofs(y, z)
-    assert (1, 1) in proved_layouts(y, z)
+    made = Graph(y, z)
+    assert not wrong_proofs(made)
+    assert (1, 1) in proved_layouts(made)
 
 
 # ---- the oracles see faults
@@ -152,32 +160,32 @@ def test_the_batch_is_followed_through_the_views_of_multihead_attention() -> Non
 
 def test_a_wrong_place_is_seen() -> None:
     z = drawn(3, 3).requires_grad_()
-    y = z.exp().t()
+    made = Graph(z.exp().t(), z)
     rule = rule_of("TBackward0")
     assert rule is not None
-    assert not wrong_proofs(y, z)
+    assert not wrong_proofs(made)
     with Planted("TBackward0", replace(rule, batch=lambda step, place, number: [place])):
-        assert wrong_proofs(y, z)
+        assert wrong_proofs(made)
 
 
 def test_a_view_that_forgets_the_order_of_the_batch_is_seen() -> None:
     z = drawn(3, 2, 2).requires_grad_()
-    y = z.view(2, 3, 2)
+    made = Graph(z.view(2, 3, 2), z)
     wrong = Rule(lambda step, place, number: [Place(1 - place.axis if place.axis < 2 else 2)])
     with Planted("ViewBackward0", wrong):
-        assert wrong_proofs(y, z) == {(1, 0), (0, 1)}
+        assert wrong_proofs(made) == {(1, 0), (0, 1)}
 
 
 def test_a_part_taken_for_a_round_is_seen() -> None:
     z = drawn(3, 2).requires_grad_()
-    y = torch.cat([z, z])[1:4]
+    made = Graph(torch.cat([z, z])[1:4], z)
     with Planted("SliceBackward0", Rule(lambda step, place, number: [Place(place.axis, 2)])):
-        assert wrong_proofs(y, z) == {(0, 0)}
+        assert wrong_proofs(made) == {(0, 0)}
 
 
 def test_a_push_to_the_wrong_entries_and_a_pattern_of_them_are_seen() -> None:
     z = drawn(3, 2).requires_grad_()
-    y = torch.cat([z, z.exp()], 1)
+    made = Graph(torch.cat([z, z.exp()], 1), z)
     rule = rule_of("CatBackward0")
     assert rule is not None and rule.push is not None and rule.spread is not None
     push, spread = rule.push, rule.spread
@@ -188,5 +196,5 @@ def test_a_push_to_the_wrong_entries_and_a_pattern_of_them_are_seen() -> None:
         spread=lambda step, reach: spread(step, [None, reach[1]]),
     )
     with Planted("CatBackward0", wrong):
-        assert not torch.allclose(pushed_derivatives(y, z, first, None, 1)[0], true_derivatives(y, z, first, None)[0])
-        assert uncovered(y, z, 0, 0) == 2
+        assert not torch.allclose(pushed_derivatives(made, first, None, 1)[0], true_slopes(made, first))
+        assert uncovered(made, 0, 0) == 2

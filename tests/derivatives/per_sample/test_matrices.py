@@ -1,5 +1,7 @@
 """Weights that enter by a product of matrices: against a loop, first and second order."""
 
+from typing import Any
+
 import pytest
 import torch
 from tests.derivatives.per_sample.judge import Case, drawn, ids, judge, of_module, per_sample_loss, weight
@@ -75,7 +77,7 @@ class Recurrent(nn.Module):
         self.cell = cell
 
     def forward(self, x: Tensor) -> Tensor:
-        state = None
+        state: Any = None
         for step in x.unbind(1):
             state = self.cell(step, state)
         return state[0] if isinstance(state, tuple) else state
