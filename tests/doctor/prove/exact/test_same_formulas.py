@@ -1,6 +1,7 @@
 """What is equal as a real formula is found equal, at the price of no rounding; what is not, however close, is not."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -54,7 +55,7 @@ def row_maxima(x):
 def softmax(x):
     out = torch.zeros_like(x)
     for i in range(len(x)):
-        total = 0.0
+        total: Any = 0.0
         for j in range(x.shape[1]):
             out[i, j] = torch.exp(x[i, j] - x[i].max())
             total = total + torch.exp(x[i, j] - x[i].max())
@@ -264,7 +265,7 @@ NOT_EXAMINED = {
     "an original that raises": (lambda x: x.missing, lambda x: x, "the original raised AttributeError"),
     "a candidate that raises": (lambda x: x, lambda x: x.missing, "the candidate raised AttributeError"),
 }
-OUTSIDE = torch.zeros(3, 4)
+OUTSIDE: torch.Tensor = torch.zeros(3, 4)
 
 
 @pytest.mark.parametrize("name", NOT_EXAMINED)
