@@ -24,7 +24,7 @@ def test_the_class_comes_back_as_it_is_with_its_reason():
     assert surrogate_reason(fresh) == "straight-through"
     assert surrogate_reason(Round) is None
     x = torch.tensor([0.4], requires_grad=True)
-    fresh.apply(x).backward()
+    fresh.apply(x).backward()  # type: ignore[attr-defined]
     assert x.grad.tolist() == [1.0]
 
 
@@ -38,7 +38,7 @@ def test_a_plain_callable_can_be_declared():
 
 @pytest.mark.parametrize("misuse", [
     lambda: surrogate(Round), lambda: surrogate(), lambda: surrogate(reason=""), lambda: surrogate(reason="  "),
-    lambda: surrogate("why"), lambda: surrogate(reason="why")(3),
+    lambda: surrogate("why"), lambda: surrogate(reason="why")(3),  # type: ignore[type-var]
 ])  # fmt: skip
 def test_misuse_is_told_where_it_is_written(misuse):
     with pytest.raises(UsageError):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from tests.laws import Laws
 from tests.losses.case import classes, drawn, normal, uniform, yes_or_no
 from torch import Tensor
 
@@ -114,11 +115,16 @@ ROWS = [
     Row("focal tversky", FocalTverskyLoss(), BINARY, TWO_PASSES),
     Row("combo", ComboLoss(), BINARY, TWO_PASSES),
 ]
-EVERY = pytest.mark.parametrize("row", ROWS, ids=str)
+laws = Laws[Row]()
 
 
-@EVERY
-def test_no_byte_is_read_or_written_more_often_than_it_must_be(row: Row) -> None:
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_every_law_holds(row: Row) -> None:
+    laws.hold(row)
+
+
+@laws
+def no_byte_is_read_or_written_more_often_than_it_must_be(row: Row) -> None:
     inputs, more = row.inputs()
     plan = row.loss.plan(*inputs, **more)
     assert not plan.is_fallback, str(plan)
@@ -126,8 +132,8 @@ def test_no_byte_is_read_or_written_more_often_than_it_must_be(row: Row) -> None
     assert plan.bytes <= row.bytes * elements + SMALL, str(plan)
 
 
-@EVERY
-def test_nothing_as_large_as_the_input_is_allocated_but_the_gradients(row: Row) -> None:
+@laws
+def nothing_as_large_as_the_input_is_allocated_but_the_gradients(row: Row) -> None:
     inputs, more = row.inputs()
     size = inputs[0].numel() * inputs[0].element_size()
     assert _large(lambda: row.loss(*inputs, **more), inputs[: row.wanted]) == [size] * row.wanted

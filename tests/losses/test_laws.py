@@ -1,30 +1,37 @@
 """What holds for every loss, and every way to call it: one row of the table, all laws."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 
 import pytest
 import torch
+from tests.laws import Laws
 from tests.losses.case import Case
 from tests.losses.table import CASES
+from tests.losses.unread import no_number_is_looked_at
 from torch import Tensor
 
 import gradwright as gw
 from gradwright.kernels.machine.compiling import without_machine_code
 
-EVERY = pytest.mark.parametrize("case", CASES, ids=str)
+laws = Laws[Case]()
 
 
-@pytest.fixture(autouse=True)
-def kernels_where_they_are_meant(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_law_holds(case: Case) -> None:
+    laws.hold(case)
+
+
+def by_plain_torch(law: Callable[[Case], None]) -> Callable[[Case], None]:
     """A law on kernels compiles some for each case: a second for each. Most run without, as on other devices."""
-    case: Case = request.node.callspec.params["case"]
-    with nullcontext() if case.on_kernels or request.node.get_closest_marker("kernels") else _without():
-        yield
 
+    @wraps(law)
+    def without_kernels(case: Case) -> None:
+        with nullcontext() if case.on_kernels else without_machine_code("a test is sooner done by plain torch"):
+            law(case)
 
-def _without() -> AbstractContextManager[None]:
-    return without_machine_code("a test is sooner done by plain torch")
+    return without_kernels
 
 
 def _inputs(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> list[Tensor]:
@@ -53,9 +60,8 @@ def _assert_near(found: list[Tensor], known: list[Tensor], tolerance: float) -> 
         torch.testing.assert_close(one.double(), other.double(), rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.kernels
-@EVERY
-def test_value_and_gradients_are_those_of_the_unfused_loss_in_float64(case: Case) -> None:
+@laws
+def value_and_gradients_are_those_of_the_unfused_loss_in_float64(case: Case) -> None:
     inputs = _inputs(case)
     _assert_near(
         _differentiated(case.loss, inputs, case.wanted),
@@ -64,17 +70,28 @@ def test_value_and_gradients_are_those_of_the_unfused_loss_in_float64(case: Case
     )
 
 
-@EVERY
-def test_of_float64_they_are_float64(case: Case) -> None:
+@laws
+@by_plain_torch
+def of_float64_they_are_float64(case: Case) -> None:
     inputs = _inputs(case, torch.float64)
     found = _differentiated(case.loss, inputs, case.wanted)
     assert all(each.dtype is torch.float64 for each in found)
     _assert_near(found, _differentiated(case.unfused, inputs, case.wanted), 1e-11)
 
 
-@EVERY
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
-def test_16_bits_are_computed_in_float32_and_rounded_once(case: Case, dtype: torch.dtype) -> None:
+@laws
+@by_plain_torch
+def bfloat16_is_computed_in_float32_and_rounded_once(case: Case) -> None:
+    _assert_rounded_once(case, torch.bfloat16)
+
+
+@laws
+@by_plain_torch
+def float16_is_computed_in_float32_and_rounded_once(case: Case) -> None:
+    _assert_rounded_once(case, torch.float16)
+
+
+def _assert_rounded_once(case: Case, dtype: torch.dtype) -> None:
     inputs = _inputs(case, dtype)
     found = _differentiated(case.loss, inputs, case.wanted)
     assert all(each.dtype is dtype for each in found[1:])
@@ -82,8 +99,9 @@ def test_16_bits_are_computed_in_float32_and_rounded_once(case: Case, dtype: tor
     _assert_near(found, known, 4 * torch.finfo(dtype).eps)
 
 
-@EVERY
-def test_strides_make_no_difference(case: Case) -> None:
+@laws
+@by_plain_torch
+def strides_make_no_difference(case: Case) -> None:
     inputs = _inputs(case)
     known = _differentiated(case.loss, inputs, case.wanted)
 
@@ -103,8 +121,9 @@ def test_strides_make_no_difference(case: Case) -> None:
         _assert_near(found, known, 1e-6)
 
 
-@EVERY
-def test_expanded_inputs_are_read_as_they_are(case: Case) -> None:
+@laws
+@by_plain_torch
+def expanded_inputs_are_read_as_they_are(case: Case) -> None:
     inputs = _inputs(case)
     first = inputs[0].detach()[:1].expand(inputs[0].shape)
     others = inputs[1:]
@@ -113,8 +132,9 @@ def test_expanded_inputs_are_read_as_they_are(case: Case) -> None:
     _assert_near(found, known, 1e-6)
 
 
-@EVERY
-def test_nothing_that_is_handed_over_is_changed(case: Case) -> None:
+@laws
+@by_plain_torch
+def nothing_that_is_handed_over_is_changed(case: Case) -> None:
     inputs = _inputs(case)
     before = [(tensor._version, tensor.detach().clone()) for tensor in inputs]
     _differentiated(case.loss, inputs, case.wanted)
@@ -123,8 +143,9 @@ def test_nothing_that_is_handed_over_is_changed(case: Case) -> None:
         assert torch.equal(tensor.detach(), copy)
 
 
-@EVERY
-def test_the_gradient_is_linear_in_what_arrives_however_often_it_is_asked_for(case: Case) -> None:
+@laws
+@by_plain_torch
+def the_gradient_is_linear_in_what_arrives_however_often_it_is_asked_for(case: Case) -> None:
     inputs = _inputs(case)
     value = case.loss(*inputs)
     known = torch.autograd.grad(value, inputs[: case.wanted], torch.ones_like(value), retain_graph=True)
@@ -133,8 +154,9 @@ def test_the_gradient_is_linear_in_what_arrives_however_often_it_is_asked_for(ca
         _assert_near(list(found), [factor * each for each in known], 1e-6)
 
 
-@EVERY
-def test_without_a_gradient_the_value_is_the_same_and_has_no_graph(case: Case) -> None:
+@laws
+@by_plain_torch
+def without_a_gradient_the_value_is_the_same_and_has_no_graph(case: Case) -> None:
     inputs = _inputs(case)
     known = case.loss(*inputs)
     with torch.no_grad():
@@ -143,8 +165,9 @@ def test_without_a_gradient_the_value_is_the_same_and_has_no_graph(case: Case) -
     _assert_near([found], [known.detach()], 1e-7)
 
 
-@EVERY
-def test_second_derivatives_are_those_of_the_unfused_loss(case: Case) -> None:
+@laws
+@by_plain_torch
+def second_derivatives_are_those_of_the_unfused_loss(case: Case) -> None:
     def second(loss) -> list[Tensor]:
         inputs = _inputs(case, torch.float64)
         value = loss(*inputs)
@@ -156,8 +179,9 @@ def test_second_derivatives_are_those_of_the_unfused_loss(case: Case) -> None:
     _assert_near(second(case.loss), second(case.unfused), 1e-10)
 
 
-@EVERY
-def test_vmap_of_grad_is_the_gradient_of_each(case: Case) -> None:
+@laws
+@by_plain_torch
+def vmap_of_grad_is_the_gradient_of_each(case: Case) -> None:
     draws = [case.draw(torch.Generator().manual_seed(seed), torch.float64) for seed in range(3)]
     places = tuple(range(case.wanted))
 
@@ -173,8 +197,20 @@ def test_vmap_of_grad_is_the_gradient_of_each(case: Case) -> None:
         _assert_near(list(each), list(torch.autograd.grad(total(*inputs), inputs[: case.wanted])), 1e-10)
 
 
-@EVERY
-def test_the_gradient_passes_every_check(case: Case) -> None:
+@laws
+@by_plain_torch
+def the_gradient_passes_every_check(case: Case) -> None:
     inputs = _inputs(case, torch.float64)
     report = gw.check(case.loss, *inputs, level="quick")
     assert report.ok, str(report)
+
+
+@laws
+def where_no_number_is_looked_at_they_are_the_same(case: Case) -> None:
+    with no_number_is_looked_at():
+        inputs = _inputs(case)
+        _assert_near(
+            _differentiated(case.loss, inputs, case.wanted),
+            _differentiated(case.unfused, _widened(inputs), case.wanted),
+            case.tolerance,
+        )

@@ -1,27 +1,23 @@
 """Losses where no number is looked at: as on an accelerator, here on a CPU that is taken for one, and on a device."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from tests.laws import Laws
 from tests.losses.case import Case
 from tests.losses.table import CASES
+from tests.losses.unread import no_number_is_looked_at
 from torch import Tensor
 
 from gradwright import losses
-from gradwright.kernels.machine.compiling import without_machine_code
-from gradwright.losses.common import arguments, dividing, rowwise
-from gradwright.losses.language import linear_cross_entropy
+from gradwright.losses.common import rowwise
 from gradwright.losses.segmentation import of_sums
-
-EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @pytest.fixture
-def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (arguments, dividing, rowwise, of_sums, linear_cross_entropy):
-        monkeypatch.setattr(module, "are_values_to_be_read", lambda tensors: False)
-    with without_machine_code("a test is sooner done by plain torch"):
+def nothing_is_read() -> Iterator[None]:
+    with no_number_is_looked_at():
         yield
 
 
@@ -31,28 +27,28 @@ def _differentiated(loss, inputs: list[Tensor], wanted: int) -> list[Tensor]:
     return [value.detach(), *torch.autograd.grad(value, inputs[:wanted], cotangent)]
 
 
-def _assert_right(case: Case, device: str) -> None:
-    drawn = case.draw(torch.Generator().manual_seed(0), torch.float32)
-    inputs = [t.to(device).requires_grad_(place < case.wanted) for place, t in enumerate(drawn)]
-    wide = [t.double() if t.is_floating_point() else t for t in drawn]
-    wide = [t.requires_grad_(place < case.wanted) for place, t in enumerate(wide)]
-    known = _differentiated(case.unfused, wide, case.wanted)
-    for one, other in zip(_differentiated(case.loss, inputs, case.wanted), known, strict=True):
-        scale = other.abs().max().item() if other.numel() else 0.0
-        torch.testing.assert_close(one.cpu().double(), other, rtol=case.tolerance, atol=case.tolerance * scale)
+def value_and_gradients_of(case: Case) -> Callable[[str], None]:
+    def are_those_of_the_unfused_loss(device: str) -> None:
+        drawn = case.draw(torch.Generator().manual_seed(0), torch.float32)
+        inputs = [t.to(device).requires_grad_(place < case.wanted) for place, t in enumerate(drawn)]
+        wide = [t.double() if t.is_floating_point() else t for t in drawn]
+        wide = [t.requires_grad_(place < case.wanted) for place, t in enumerate(wide)]
+        known = _differentiated(case.unfused, wide, case.wanted)
+        for one, other in zip(_differentiated(case.loss, inputs, case.wanted), known, strict=True):
+            scale = other.abs().max().item() if other.numel() else 0.0
+            torch.testing.assert_close(one.cpu().double(), other, rtol=case.tolerance, atol=case.tolerance * scale)
 
-
-@EVERY
-@pytest.mark.usefixtures("nothing_is_read")
-def test_value_and_gradients_are_those_of_the_unfused_loss(case: Case) -> None:
-    _assert_right(case, "cpu")
+    are_those_of_the_unfused_loss.__name__ = str(case)
+    return are_those_of_the_unfused_loss
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-@EVERY
-def test_so_they_are_on_a_device(case: Case) -> None:
-    _assert_right(case, "cuda")
+def test_on_a_device_value_and_gradients_of_every_case_are_those_of_the_unfused_loss() -> None:
+    every_case = Laws[str]()
+    for case in CASES:
+        every_case(value_and_gradients_of(case))
+    every_case.hold("cuda")
 
 
 @pytest.mark.usefixtures("nothing_is_read")
@@ -60,7 +56,7 @@ def test_rows_and_sums_are_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     used = []
     for kind in (rowwise._QueuedRows, of_sums._QueuedSums):
         apply = kind.apply
-        monkeypatch.setattr(kind, "apply", lambda *given, kind=kind, apply=apply: used.append(kind) or apply(*given))
+        monkeypatch.setattr(kind, "apply", lambda *given, kind=kind, apply=apply: used.append(kind) or apply(*given))  # type: ignore[func-returns-value]
     x = torch.randn(4, 5, 6, requires_grad=True)
     losses.cross_entropy(x, torch.zeros(4, 6, dtype=torch.long)).backward()
     losses.dice_loss(x, torch.zeros(4, 6, dtype=torch.long), mode="multiclass").backward()

@@ -264,7 +264,7 @@ def test_it_is_pickled_by_name_or_by_its_functions():
 
 def test_a_copied_module_shares_it():
     module = torch.nn.Module()
-    module.square = square
+    module.square = square  # type: ignore[assignment]
     assert copy.deepcopy(module).square is square
 
 

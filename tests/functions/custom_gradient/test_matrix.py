@@ -1,5 +1,6 @@
 """docs/reference/support_matrix.md is true: its torch columns run here, cell by cell, against what was recorded."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,28 +10,35 @@ from corpora.support_matrix.page import page
 from corpora.support_matrix.record import load
 from corpora.support_matrix.row import Row
 from corpora.support_matrix.verdict import NOT_OFFERED, RAISES, RIGHT, WRONG, judge
+from tests.laws import Laws
 
 ROOT = Path(__file__).parents[3]
 OURS = "gw.custom_gradient"
 RECORDED = load()["cells"]
 
-
-def _cell(column: str, row: Row):
-    marks = pytest.mark.xdist_group("two processes") if row.name == "ddp" else ()  # one start for all columns
-    return pytest.param(column, row, id=f"{matrix.COLUMNS[column]}-{row.name}", marks=marks)
+laws = Laws[Row]()
 
 
-CELLS = [_cell(column, row) for row in matrix.rows() for column in matrix.TORCH_COLUMNS]
+@pytest.mark.parametrize("row", matrix.rows(), ids=str)
+def test_every_cell_of_a_row_is_what_the_page_says(row: Row) -> None:
+    laws.hold(row)
 
 
-@pytest.mark.parametrize(("column", "row"), CELLS)
-def test_a_cell_is_what_the_page_says(column: str, row: Row) -> None:
-    found = matrix.verdict(column, row)
-    assert {"word": found.word, "told": found.told} == RECORDED[row.name][column]
+def cell_of(column: str) -> Callable[[Row], None]:
+    def is_what_the_page_says(row: Row) -> None:
+        found = matrix.verdict(column, row)
+        assert {"word": found.word, "told": found.told} == RECORDED[row.name][column]
+
+    is_what_the_page_says.__name__ = column
+    return is_what_the_page_says
 
 
-@pytest.mark.parametrize("row", matrix.rows(), ids=lambda row: row.name)
-def test_ours_is_right_or_raises(row: Row) -> None:
+for column in matrix.TORCH_COLUMNS:
+    laws(cell_of(column))
+
+
+@laws
+def ours_is_right_or_raises(row: Row) -> None:
     assert RECORDED[row.name][OURS]["word"] in (RIGHT, RAISES)
 
 

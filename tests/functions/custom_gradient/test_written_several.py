@@ -76,8 +76,12 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("first", OTHERWISE)
-@pytest.mark.parametrize("later", OTHERWISE)
-def test_a_call_may_return_something_else_than_the_first(first, later):
+def test_a_call_may_return_something_else_than_the_first(first):
+    for later in OTHERWISE:
+        returned(first, later)
+
+
+def returned(first, later):
     now = first
 
     @custom_gradient
@@ -109,8 +113,12 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("first", PAIRS)
-@pytest.mark.parametrize("later", PAIRS)
-def test_outputs_may_be_others_than_at_first(first, later):
+def test_outputs_may_be_others_than_at_first(first):
+    for later in PAIRS:
+        put_out(first, later)
+
+
+def put_out(first, later):
     now = first
 
     @custom_gradient

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 import torch.nn.functional as F
 

@@ -3,29 +3,42 @@
 The collection stands in corpora/derived; its speed is measured there.
 """
 
-import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-from corpora.derived import FAMILIES, FORWARDS
+from corpora.derived import FAMILIES, FORWARDS, Forward
 from corpora.derived.measuring import gradients, saved_bytes
+from tests.laws import Laws
 
 from gradwright.functions.derive import derive
+from gradwright.functions.derive.derived import Derived
 
 SIZE, OTHER_SIZE = 24, 70  # they differ in every length that may differ: see corpora/derived/forward.py
 TOLERANCE = 1e-9
 
 
-# The tests of one forward run in one worker, which derives it once.
-EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FORWARDS]
+class Case(NamedTuple):
+    """A forward, and what was derived for it at the first size."""
+
+    forward: Forward
+    derived: Derived
+
+    def __str__(self) -> str:
+        return self.forward.name
+
+    @property
+    def both_forms(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return self.derived.custom_gradient, self.derived.function.apply
 
 
-@functools.cache
-def derived(name: str) -> Any:
-    """Derived once, at the first size."""
-    forward = FORWARDS[name]
-    return derive(forward.function, *forward.inputs(SIZE), level="quick")
+laws = Laws[Case]()
+
+
+@pytest.mark.parametrize("forward", FORWARDS.values(), ids=FORWARDS)
+def test_every_law_holds(forward: Forward) -> None:
+    laws.hold(Case(forward, derive(forward.function, *forward.inputs(SIZE), level="quick")))
 
 
 def difference(found: tuple[Any, ...], expected: tuple[Any, ...]) -> float:
@@ -42,31 +55,31 @@ def difference(found: tuple[Any, ...], expected: tuple[Any, ...]) -> float:
     return worst
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_the_derived_gradient_is_autograds_at_two_sizes(name: str) -> None:
-    forward = FORWARDS[name]
+@laws
+def the_derived_gradient_is_autograds_at_two_sizes(case: Case) -> None:
+    forward = case.forward
     for size in (SIZE, OTHER_SIZE):
         expected = gradients(forward.function, forward.inputs(size))
-        for call in (derived(name).custom_gradient, derived(name).function.apply):
+        for call in case.both_forms:
             assert difference(gradients(call, forward.inputs(size)), expected) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_the_value_is_the_forwards(name: str) -> None:
-    forward = FORWARDS[name]
+@laws
+def the_value_is_the_forwards(case: Case) -> None:
+    forward = case.forward
     inputs = forward.inputs(OTHER_SIZE)
-    for call in (derived(name).custom_gradient, derived(name).function.apply):
+    for call in case.both_forms:
         torch.testing.assert_close(call(*inputs), forward.function(*inputs), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_no_more_is_saved_than_by_autograd(name: str) -> None:
-    forward = FORWARDS[name]
+@laws
+def no_more_is_saved_than_by_autograd(case: Case) -> None:
+    forward = case.forward
     for size in (SIZE, OTHER_SIZE):
         inputs = forward.inputs(size)
         most = saved_bytes(forward.function, inputs)
-        assert saved_bytes(derived(name).custom_gradient, inputs) <= most
-        assert saved_bytes(derived(name).function.apply, inputs) <= most
+        for call in case.both_forms:
+            assert saved_bytes(call, inputs) <= most
 
 
 def test_there_are_sixty_at_least_and_each_has_a_name_of_its_own() -> None:

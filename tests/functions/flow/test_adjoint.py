@@ -9,6 +9,7 @@ import random
 import re
 import warnings
 import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch.autograd import forward_ad
 import gradwright as gw
 from gradwright.errors import UsageError
 from gradwright.functions.flow.adjoint import Simulation, integrate, replay, trajectory
+from gradwright.functions.flow.adjoint.plan import Plan
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 
@@ -119,7 +121,7 @@ def test_any_number_of_steps_with_any_number_of_states(steps, memory):
 
 def test_a_retained_graph_gives_the_same_gradient_again():
     ours = leaves()
-    loss = sum(part.sum() for part in simulated(*ours))
+    loss: Any = sum(part.sum() for part in simulated(*ours))
     assert same(torch.autograd.grad(loss, ours, retain_graph=True), torch.autograd.grad(loss, ours))
 
 
@@ -227,7 +229,7 @@ def test_by_default_a_step_is_run_at_most_twice_and_once_with_its_graph(steps):
     for position in range(steps):
         tape.see(position, state)
     assert len(tape.stack) <= memory + 2
-    list(tape.backwards(tape.stack[0], lambda state, start, end: again.extend(range(start, end)) or state))
+    list(tape.backwards(tape.stack[0], lambda state, start, end: again.extend(range(start, end)) or state))  # type: ignore[func-returns-value]
     assert len(again) == len(set(again)) < steps
 
 
@@ -443,9 +445,7 @@ FAULTS = {
     "linearised at the wrong state": lambda m: m.setattr(
         trajectory, "states_backwards", stale(trajectory.states_backwards)
     ),
-    "intermediate cotangents dropped": lambda m: m.setattr(
-        trajectory.Plan, "inward", forgetful(trajectory.Plan.inward)
-    ),
+    "intermediate cotangents dropped": lambda m: m.setattr(Plan, "inward", forgetful(Plan.inward)),
 }
 
 

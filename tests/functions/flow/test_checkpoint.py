@@ -89,7 +89,7 @@ def test_only_the_arguments_are_saved() -> None:
 
     def saved_bytes(run: object) -> int:
         sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.nbytes) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.nbytes) or t, lambda t: t):  # type: ignore[func-returns-value]
             kept = run(drawn(100))  # type: ignore[operator]
         assert kept.requires_grad
         return sum(sizes)
@@ -197,6 +197,8 @@ def test_a_spectral_norm_s_gradient_is_that_of_the_first_iteration() -> None:
 
 def test_a_buffer_that_is_replaced_is_not_replaced_again() -> None:
     class Mean(nn.Module):
+        mean: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("mean", torch.zeros((), dtype=torch.float64))

@@ -24,6 +24,7 @@ from gradwright.functions.flow.fixed_point import (
     equilibrium,
     fixed_point,
 )
+from gradwright.functions.flow.products import Pullback
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 
@@ -414,15 +415,15 @@ def test_gw_check_passes_on_the_module():
 def transpose_missing(monkeypatch):
     """g = J g + z̄."""
     monkeypatch.setattr(
-        equilibrium.Pullback, "__call__", lambda self, g, by=None: missing_transpose(self, g, by)
+        Pullback, "__call__", lambda self, g, by=None: missing_transpose(self, g, by)
     )  # fmt: skip
 
 
 def missing_transpose(pullback, g, by):
-    exact = equilibrium.Pullback.__wrapped__(pullback, g, by)
+    exact = Pullback.__wrapped__(pullback, g, by)  # type: ignore[attr-defined]
     if by is not None and 0 in by:  # the products of the solver, by the state
         jacobian = torch.stack([
-            equilibrium.Pullback.__wrapped__(pullback, [row], [0])[0].reshape(-1)
+            Pullback.__wrapped__(pullback, [row], [0])[0].reshape(-1)  # type: ignore[attr-defined]
             for row in torch.eye(g[0].numel(), dtype=g[0].dtype).reshape(-1, *g[0].shape)
         ])  # fmt: skip
         return [(jacobian @ g[0].reshape(-1)).reshape(g[0].shape), *exact[1:]]
@@ -447,7 +448,7 @@ def no_solve(solve):
 def test_a_planted_fault_is_rejected(fault, monkeypatch):
     weight, x = numbers(3, 3, scale=0.3, seed=5), X[:1]
     assert gw.check(lambda w: solved(w, x, batched=False), weight, level="quick").ok
-    monkeypatch.setattr(equilibrium.Pullback, "__wrapped__", equilibrium.Pullback.__call__, raising=False)
+    monkeypatch.setattr(Pullback, "__wrapped__", Pullback.__call__, raising=False)
     options = FAULTS[fault](monkeypatch) or {}
     report = gw.check(lambda w: solved(w, x, batched=False, **options), weight, level="quick")
     assert [finding.code for finding in report.findings] == ["GW101"]
@@ -476,7 +477,7 @@ def test_the_report_tells_steps_and_residuals():
     z = solved(WEIGHT, x, report=report)
     assert report.forward.converged and report.forward.residual <= 1e-13 and report.backward is None
     z.sum().backward()
-    assert report.backward.converged and 1 < report.backward.steps < 20
+    assert report.backward.converged and 1 < report.backward.steps < 20  # type: ignore[attr-defined]
 
 
 FAILING = {

@@ -169,12 +169,12 @@ def test_threads_lose_no_passage():
 def test_figures_of_another_device_wait_until_they_are_asked_for(monkeypatch):
     import dataclasses
 
-    from gradwright.functions.tap.measuring import measure
+    from gradwright.functions.tap.measuring import measure, read
 
     monkeypatch.setattr(session, "measure", lambda x: dataclasses.replace(measure(x), is_ready=False))
     monkeypatch.setattr(session, "MOST_WAITING", 3)
-    reads, read = [], session.read
-    monkeypatch.setattr(session, "read", lambda waiting: reads.append(len(waiting)) or read(waiting))
+    reads: list[int] = []
+    monkeypatch.setattr(session, "read", lambda waiting: (reads.append(len(waiting)), read(waiting))[1])  # type: ignore[func-returns-value]
     got = []
     with taps(got.append) as seen:
         tap("x", torch.ones(1))

@@ -52,7 +52,7 @@ def test_a_scaled_loss_is_one_launch_from_the_second_time_on(launches) -> None:
     for _ in range(3):
         x.grad = None
         (f(x, y) * 65536.0).backward()
-        torch.testing.assert_close(x.grad.double(), 65536.0 * _slope(x, y), rtol=1e-5, atol=1e-9)
+        torch.testing.assert_close(x.grad.double(), 65536.0 * _slope(x, y), rtol=1e-5, atol=1e-9)  # type: ignore[attr-defined]
     assert launches == [2, 2, 2, 2]
 
 
@@ -69,7 +69,7 @@ def test_where_upstream_always_changes_nothing_is_predicted(launches) -> None:
     for scale in (2.0, 3.0, 4.0, 5.0, 5.0, 5.0):
         x.grad = None
         (f(x, y) * scale).backward()
-        torch.testing.assert_close(x.grad.double(), scale * _slope(x, y), rtol=1e-5, atol=1e-9)
+        torch.testing.assert_close(x.grad.double(), scale * _slope(x, y), rtol=1e-5, atol=1e-9)  # type: ignore[attr-defined]
     #                    2     3     4     5     5     5
     assert launches == [2, 2, 2, 2, 1, 2, 1, 2, 1, 2, 2]
 

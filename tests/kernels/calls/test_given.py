@@ -1,6 +1,7 @@
 """A derivative that the user gives: right ones are taken, wrong ones are refused."""
 
 import pytest
+from tests.laws import Laws
 
 from gradwright.errors import GradientError, UsageError
 from gradwright.kernels.calls.given import given_derivative
@@ -38,14 +39,6 @@ RIGHT = [
     (BARRON, "x", "x/c**2*((x/c)**2/abs(2 - a) + 1)**(a/2 - 1)"),
     ("x", "x", "1"),
 ]
-IDS = [f"{formula} by {name}" for formula, name, _ in RIGHT]
-
-
-@pytest.mark.parametrize(("formula", "name", "slope"), RIGHT, ids=IDS)
-def test_a_right_derivative_is_taken(formula, name, slope):
-    assert given_derivative(read(formula), {name: slope}).operation == "given"
-
-
 # How a derivative is wrong: its sign, a factor, a term too many or too few.
 WRONG = {
     "sign": "-({slope})",
@@ -56,14 +49,32 @@ WRONG = {
     "only one sign": "where({name} < 0.3, {slope}, 0.5*({slope}))",
     "only the other sign": "where({name} > 0.3, {slope}, 0.5*({slope}))",
 }
+laws = Laws[tuple[str, str, str]]()
 
 
-@pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize(("formula", "name", "slope"), RIGHT, ids=IDS)
-def test_a_wrong_derivative_is_refused(formula, name, slope, kind):
-    wrong = WRONG[kind].format(slope=slope, name=name)
-    with pytest.raises(GradientError, match=f"given for `{name}` is not that of the formula"):
-        given_derivative(read(formula), {name: wrong})
+@pytest.mark.parametrize("given", RIGHT, ids=[f"{formula} by {name}" for formula, name, _ in RIGHT])
+def test_a_right_derivative_is_taken_and_no_wrong_one(given):
+    laws.hold(given)
+
+
+@laws
+def a_right_derivative_is_taken(given):
+    formula, name, slope = given
+    assert given_derivative(read(formula), {name: slope}).operation == "given"
+
+
+def one_that_is_wrong(kind):
+    def is_refused(given):
+        formula, name, slope = given
+        with pytest.raises(GradientError, match=f"given for `{name}` is not that of the formula"):
+            given_derivative(read(formula), {name: WRONG[kind].format(slope=slope, name=name)})
+
+    is_refused.__name__ = f"one that is wrong: {kind}"
+    return is_refused
+
+
+for kind in WRONG:
+    laws(one_that_is_wrong(kind))
 
 
 @pytest.mark.parametrize(

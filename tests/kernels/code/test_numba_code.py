@@ -147,10 +147,10 @@ def of_every_operation(dtype: torch.dtype) -> dict[bytes, Tensor]:
     return known
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_is_computed_as_torch_computes_it(name: str, dtype: torch.dtype) -> None:
-    judge(of_operation(name), of_every_operation(dtype))
+def test_an_operation_is_computed_as_torch_computes_it(name: str) -> None:
+    judge(of_operation(name), of_every_operation(torch.float32))
+    judge(of_operation(name), of_every_operation(torch.float64))
 
 
 @settings(max_examples=12, deadline=None)

@@ -8,6 +8,7 @@ import traceback
 
 import pytest
 import torch
+from tests.laws import Laws
 
 from gradwright.errors import UsageError
 from gradwright.kernels.code.torch_code import literal, torch_function, torch_source
@@ -39,24 +40,32 @@ def program_of(*outputs: Expression) -> Program:
     return Program(("x", "y", "mask"), outputs, frozenset({"mask"}))
 
 
-@pytest.mark.parametrize("operation", ARITY)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_every_operation_has_torch_code_of_the_operands_dtype(operation: str, dtype: torch.dtype) -> None:
-    x, y = torch.tensor([0.25, 0.75], dtype=dtype), torch.tensor([0.5, 0.5], dtype=dtype)
-    (result,) = torch_function(program_of(example(operation)))(x, y, torch.tensor([True, False]))
-    assert result.dtype is dtype and result.shape == (2,) and result.isfinite().all()
+laws = Laws[str]()
 
 
 @pytest.mark.parametrize("operation", ARITY)
-def test_every_operation_takes_python_numbers_alone(operation: str) -> None:
+def test_of_every_operation_every_law_holds(operation: str) -> None:
+    laws.hold(operation)
+
+
+@laws
+def it_has_torch_code_of_the_operands_dtype(operation: str) -> None:
+    for dtype in (torch.float32, torch.float64):
+        x, y = torch.tensor([0.25, 0.75], dtype=dtype), torch.tensor([0.5, 0.5], dtype=dtype)
+        (result,) = torch_function(program_of(example(operation)))(x, y, torch.tensor([True, False]))
+        assert result.dtype is dtype and result.shape == (2,) and result.isfinite().all(), dtype
+
+
+@laws
+def it_takes_python_numbers_alone(operation: str) -> None:
     program = program_of(example(operation))
     (result,) = torch_function(program)(0.25, 0.5, torch.tensor(True))
     (truth,) = torch_function(program)(torch.tensor(0.25), torch.tensor(0.5), torch.tensor(True))
     assert result.dtype is torch.get_default_dtype() and torch.equal(result, truth)
 
 
-@pytest.mark.parametrize("operation", [name for name in RULES if name not in (*CONDITIONS, "where")])
-def test_every_operation_takes_constants_alone(operation: str) -> None:
+@laws.where(lambda operation: operation in RULES and operation not in (*CONDITIONS, "where"))
+def it_takes_constants_alone(operation: str) -> None:
     constants = [constant(value) for value in (0.25, 0.5, 2.0)][: ARITY[operation]]
     x = torch.ones(3, dtype=torch.float64)
     result, _ = torch_function(Program(("x",), (call(operation, *constants), X)))(x)

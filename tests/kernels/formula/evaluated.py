@@ -123,13 +123,13 @@ class Lazily:
             condition, a, b = node.arguments
             return self._used(a if self._holds(condition) else b)
         if node.operation in ("minimum", "maximum"):
-            a, b = (self._number(argument).item() for argument in node.arguments)
-            if a < b or b < a:
-                return self._used(node.arguments[(a < b) is (node.operation == "maximum")])
+            one, other = (self._number(argument).item() for argument in node.arguments)
+            if one < other or other < one:
+                return self._used(node.arguments[(one < other) is (node.operation == "maximum")])
         if node.operation == "clamp":
-            x, low, high = (self._number(argument).item() for argument in node.arguments)
-            if low < high:  # otherwise one is NaN, or torch has a convention
-                return self._used(node.arguments[1 if x < low else 2 if x > high else 0])
+            at, least, most = (self._number(argument).item() for argument in node.arguments)
+            if least < most:  # otherwise one is NaN, or torch has a convention
+                return self._used(node.arguments[1 if at < least else 2 if at > most else 0])
         return PLAIN[node.operation](*[self._used(argument) for argument in node.arguments])
 
     def _holds(self, node: Expression) -> bool:

@@ -36,7 +36,7 @@ def both_products(program: Program, point: list[Tensor], c: list[Tensor], t: lis
     """<c, J t> and <J^T c, t>."""
     forward = numbers(program.jvp([True, True]), *point, *t)
     back = numbers(program.vjp([True, True], [False, False]), *point, *c)
-    return sum(a * b for a, b in zip(c, forward, strict=True)), sum(a * b for a, b in zip(back, t, strict=True))
+    return sum(a * b for a, b in zip(c, forward, strict=True)), sum(a * b for a, b in zip(back, t, strict=True))  # type: ignore[return-value]
 
 
 def agree(a: Tensor, b: Tensor, scale: float) -> bool:

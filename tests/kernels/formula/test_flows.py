@@ -8,7 +8,7 @@ import torch
 from tests.kernels.formula.evaluated import numbers
 
 from gradwright.kernels.formula import flows as flows_module
-from gradwright.kernels.formula.expression import Expression, add, call, condition, constant, not_, number
+from gradwright.kernels.formula.expression import Expression, add, call, condition, constant, not_, number, sub
 from gradwright.kernels.formula.flows import Flow, summed
 from gradwright.kernels.formula.guards import either
 from gradwright.kernels.formula.program import Program
@@ -64,7 +64,7 @@ def test_a_sum_of_flows_is_the_sum_of_their_values_in_any_order(block: int) -> N
 
 
 def test_a_planted_sum_of_both_branches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows_module, "_chosen", lambda each, a, b: flows_module._combined(a, b, add, flows_module.sub))
+    monkeypatch.setattr(flows_module, "_chosen", lambda each, a, b: flows_module._combined(a, b, add, sub))
     assert any(wrong_sums(seed) for seed in range(40))
 
 

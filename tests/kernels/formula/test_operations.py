@@ -1,6 +1,7 @@
 """The one list of operations, and all that has to know each of them."""
 
 import pytest
+from tests.laws import Laws
 
 from gradwright.kernels.code.numba_code import body
 from gradwright.kernels.code.torch_code import torch_source
@@ -25,8 +26,16 @@ def formula_with(operation: str) -> Expression:
     return node if node.kind == "number" else where(node, X, Y)
 
 
+laws = Laws[str]()
+
+
 @pytest.mark.parametrize("operation", ARITY)
-def test_every_operation_is_differentiated_spelled_and_computed_everywhere(operation: str) -> None:
+def test_of_every_operation_every_law_holds(operation: str) -> None:
+    laws.hold(operation)
+
+
+@laws
+def it_is_differentiated_spelled_and_computed_everywhere(operation: str) -> None:
     output = formula_with(operation)
     program = Program(("x", "y", "z", "m"), (output,), frozenset({"m"}))
     for each in (program, program.and_vjp([True, True, True, False], [False])):
@@ -36,8 +45,8 @@ def test_every_operation_is_differentiated_spelled_and_computed_everywhere(opera
         assert all(spelled(result) for result in each.outputs)
 
 
-@pytest.mark.parametrize("operation", ARITY)
-def test_every_operation_has_a_rule_for_each_argument(operation: str) -> None:
+@laws
+def it_has_a_rule_for_each_argument(operation: str) -> None:
     if operation == "given":
         assert [rule is not None for rule in rules_of(call("given", X, X, Y))] == [False, True, False]
     else:

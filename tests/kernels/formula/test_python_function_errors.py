@@ -53,17 +53,17 @@ REFUSED = [
     (lambda x: F.softplus(x, beta=2), "no keyword `beta`", "without names", "beta=2"),
     (lambda x: torch.max(x), "`torch.max` got 1 argument", "2 or more", "torch.max"),
     (lambda x: operator.add(x, 1), "there is no function `add`", "functions that there are", "operator.add"),
-    (lambda x: math.nothing(x), "`math.nothing` can't be looked up", "into a name first", "math.nothing"),
+    (lambda x: math.nothing(x), "`math.nothing` can't be looked up", "into a name first", "math.nothing"),  # type: ignore[attr-defined]
     (lambda x: x * SETTINGS.q, "`SETTINGS.q` can't be looked up", "q = SETTINGS.q", "SETTINGS.q"),
     (lambda x: x * TENSOR, "of type Tensor", "make it an input", "TENSOR"),
     (lambda x: x * TEXT, "of type str", "use a number", "TEXT"),
     (lambda x: x * math, "`math` is a module", "use a number", "math,"),
     (lambda x: x + square, "`square` is a function", "call it", "square,"),
-    (lambda x: x + squre(x), "there is no `squre`", "did you mean square", "squre"),  # noqa: F821
-    (lambda x: where(x > 0, x, 0), "there is no `where`", "from torch import where", "where"),  # noqa: F821
-    (lambda x: square(), "no value for `x`", "give it", "square()"),
-    (lambda x: square(x, x), "gets 2 arguments", "leave some out", "square(x, x)"),
-    (lambda x: square(y=x), "no parameter `y`", "each of them once", "y=x"),
+    (lambda x: x + squre(x), "there is no `squre`", "did you mean square", "squre"),  # type: ignore[name-defined]  # noqa: F821
+    (lambda x: where(x > 0, x, 0), "there is no `where`", "from torch import where", "where"),  # type: ignore[name-defined]  # noqa: F821
+    (lambda x: square(), "no value for `x`", "give it", "square()"),  # type: ignore[call-arg]
+    (lambda x: square(x, x), "gets 2 arguments", "leave some out", "square(x, x)"),  # type: ignore[call-arg]
+    (lambda x: square(y=x), "no parameter `y`", "each of them once", "y=x"),  # type: ignore[call-arg]
     (lambda x: square(x, x=x), "two values for `x`", "each of them once", "x=x"),
     (lambda x: square(*x), "a star", "arguments out", "*x"),
     (lambda x: square(**x), "no parameter `**`", "each of them once", "**x"),

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -127,7 +128,7 @@ def python_value(text: str, point: dict[str, float]) -> float:
     def tensor(value: float | torch.Tensor) -> torch.Tensor:
         return torch.as_tensor(value, dtype=torch.float64)
 
-    names = {name: lambda *a, f=f: f(*map(tensor, a)) for name, f in PYTHON.items()}
+    names: dict[str, Callable[..., Any]] = {name: lambda *a, f=f: f(*map(tensor, a)) for name, f in PYTHON.items()}
     names["where"] = lambda condition, a, b: a if condition else b
     numbers = {name: tensor(value) for name, value in point.items()}
     names["number"] = tensor  # 1.0 / 0.0 is no error

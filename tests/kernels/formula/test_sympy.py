@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import mpmath
 import pytest
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from tests.kernels.formula.evaluated import gradients, numbers, second_gradients, third_derivative
 

@@ -97,9 +97,13 @@ def _require_right(operands: Sequence[Operand], results: Sequence[Result], toler
         assert ((value.double() - truth).abs() <= tolerance * size).all(), (value, truth)
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_way_of_summing_every_layout_agrees_with_float64(layout: str, way: str) -> None:
+def test_every_way_of_summing_every_layout_agrees_with_float64(layout: str) -> None:
+    for way in WAYS:
+        _require_right_when_summed(layout, way)
+
+
+def _require_right_when_summed(layout: str, way: str) -> None:
     operands = (*LAYOUTS[layout](), 0.75)
     full = full_shape(operands)
     summed = Result(WAYS[way](full), torch.float32)

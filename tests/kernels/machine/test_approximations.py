@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 import torch
 from tests.kernels.one_loop import computed
+from tests.laws import Laws
 from torch import Tensor
 
 from gradwright.kernels.code.strength_reduction import reduced
@@ -45,6 +46,8 @@ TRUTHS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh_of_softplus": lambda x: torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
     "sech_square_of_softplus": lambda x: (2 / (1 + x.exp() + 1 / (1 + x.exp()))) ** 2,
 }
+# Those that are tried where subnormals are flushed.
+FLUSHED = {"exp", "log", "tanh", "sech_square", "softplus", "erf", "sin", "sinh"}
 # Where a function, or what it is made of, changes its way or its result's kind.
 TURNS = [
     *[
@@ -107,16 +110,24 @@ def formula(name: str) -> Expression:
     return formulas.get(name) or call(name, x)
 
 
+laws = Laws[str]()
+
+
 @pytest.mark.parametrize("name", sorted(TRUTHS))
-def test_float32_is_right_over_the_whole_range(name: str) -> None:
+def test_of_every_function_every_law_holds(name: str) -> None:
+    laws.hold(name)
+
+
+@laws
+def float32_is_right_over_the_whole_range(name: str) -> None:
     x = everywhere()
     (result,) = computed(Program(("x",), (formula(name),)), torch.float32)(x)
     error, where = worst_error(result, TRUTHS[name](x.double()), x)
     assert error < FOUND_ELSE.get(name, FOUND) < LIMIT, f"{name} is off by {error:.3g} at {where!r}"
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sech_square", "softplus", "erf", "sin", "sinh"])
-def test_where_subnormals_are_flushed_normal_numbers_are_right(name: str) -> None:
+@laws.where(lambda name: name in FLUSHED)
+def where_subnormals_are_flushed_normal_numbers_are_right(name: str) -> None:
     """As torch.set_flush_denormal(True) has them, which holds for the code that runs on the thread."""
     x = everywhere()
     truth = TRUTHS[name](x.double())
@@ -131,8 +142,8 @@ def test_where_subnormals_are_flushed_normal_numbers_are_right(name: str) -> Non
     assert error < FOUND, f"{name} is off by {error:.3g} at {where!r} (flushed: {is_flushed})"
 
 
-@pytest.mark.parametrize("name", sorted(TRUTHS))
-def test_float64_is_the_mathematical_library(name: str) -> None:
+@laws
+def float64_is_the_mathematical_library(name: str) -> None:
     x = everywhere()[::7].double() * (1 + 2.0**-30)
     (result,) = computed(Program(("x",), (formula(name),)), torch.float64)(x)
     truth = TRUTHS[name](x)

@@ -11,7 +11,7 @@ from tests.kernels.machine.by_hand import Call, begun, python, scaled, times
 
 from gradwright.kernels.machine import compiling, lowering, objects
 from gradwright.kernels.machine.compiling import NoMachineCode, kernel
-from gradwright.kernels.machine.processor import Processor, object_code, parsed
+from gradwright.kernels.machine.processor import Processor, object_code, parsed, processor
 
 UNTYPED = "def kernel(parameters):\n    return parameters.nothing\n"
 
@@ -44,7 +44,7 @@ def test_kernels_of_different_sources_are_different() -> None:
 def test_object_code_is_kept_apart_by_all_that_it_depends_on(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = compiling._key(scaled(3))
     assert compiling._key(scaled(3)) == before
-    this = compiling.processor()
+    this = processor()
     if what == "processor":
         monkeypatch.setattr(compiling, "processor", lambda: Processor(this.triple, "i486", this.features))
     if what == "features":
@@ -160,7 +160,7 @@ def test_an_old_numba_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_threads_that_ask_at_once_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, start, results, origins = [], threading.Barrier(8), [], []
     truly = lowering.lowered
-    monkeypatch.setattr(lowering, "lowered", lambda *given: (compiled.append(given), truly(*given))[1])
+    monkeypatch.setattr(lowering, "lowered", lambda *given: (compiled.append(given), truly(*given))[1])  # type: ignore[func-returns-value]
 
     def ask() -> None:
         start.wait()

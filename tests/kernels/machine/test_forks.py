@@ -15,7 +15,7 @@ from gradwright.kernels.machine import compiling, lowering, pool
 from gradwright.kernels.machine.compiling import NoMachineCode, kernel
 
 
-def child_says(work: Callable[[], bool], seconds: float = 20) -> bool:
+def child_says(work: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether ``work`` said so in a forked child; a child that hangs said nothing."""
     child = os.fork()
     if child == 0:
@@ -98,7 +98,7 @@ def test_a_child_of_a_fork_that_could_not_wait_goes_without_kernels(monkeypatch:
 @pytest.mark.parametrize("name", ["Numba", "LLVM"])
 def test_a_child_forked_while_others_hold_a_compiler_goes_without_kernels(name: str) -> None:
     kernel(scaled(2), "double")
-    from llvmlite.binding import ffi
+    from llvmlite.binding import ffi  # type: ignore[import-untyped]
     from numba.core.compiler_lock import global_compiler_lock
 
     lock = global_compiler_lock if name == "Numba" else ffi.lib._lock

@@ -177,7 +177,7 @@ def test_a_directory_of_another_user_is_not_used_except_root_s(
     (open_directory / f"{KEY}.o").chmod(0o644)
 
     def found_as(user: int) -> bool:
-        return in_child(lambda: (os.seteuid(user), objects.found(KEY) == CODE)[1])
+        return in_child(lambda: (os.seteuid(user), objects.found(KEY) == CODE)[1])  # type: ignore[func-returns-value]
 
     assert found_as(0)
     assert found_as(NOBODY)  # an image whose kernels were compiled when it was made

@@ -32,7 +32,7 @@ CASES = [
     Case("triplet, long, swapped, none", partial(triplet_margin_loss, margin=2.0, swap=True, reduction="none"),
          partial(F.triplet_margin_loss, margin=2.0, swap=True, reduction="none"), _LONG, wanted=3),
     Case("triplet, cubes, masked", lambda a, b, c: triplet_margin_loss(a, b, c, 3.0, 3.0, mask=a.detach()[:, 0] > 0),
-         lambda a, b, c: F.triplet_margin_loss(*[x[a.detach()[:, 0] > 0] for x in (a, b, c)], 3.0, 3.0),
+         lambda a, b, c: F.triplet_margin_loss(*[x[a.detach()[:, 0] > 0] for x in (a, b, c)], margin=3.0, p=3.0),
          _THREE, wanted=3),
     Case("info nce", info_nce_loss, lambda q, b: _info_nce(q, b).mean(), _PAIR, wanted=2),
     Case("info nce, symmetric, none", partial(info_nce_loss, temperature=0.5, symmetric=True, reduction="none"),

@@ -1,5 +1,7 @@
 """Binary cross entropy: far out, near 0, of every kind of label, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -130,7 +132,7 @@ def test_the_reference_and_the_module_agree() -> None:
     assert module.plan(_X.requires_grad_(), _T).backend == "numba"
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "input has shape [3], target [3, 1]": {"target": _T[:, None]},
     "target is not from 0 to 1: 1.5 at [1]": {"target": torch.tensor([1.0, 1.5, 0.0])},
     "target is not from 0 to 1: nan at [0]": {"target": torch.tensor([torch.nan, 1.0, 0.0])},

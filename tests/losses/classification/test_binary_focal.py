@@ -1,5 +1,7 @@
 """The binary focal loss: any gamma, far out, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -94,7 +96,7 @@ def test_the_reference_and_the_module_agree() -> None:
     assert BinaryFocalLoss(0.3, 1.5)(_X, _T).item() == pytest.approx(reference(_X, _T, 0.3, 1.5).mean().item())
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "gamma is -1": {"gamma": -1.0},
     "gamma is nan": {"gamma": float("nan")},
     "gamma is inf": {"gamma": float("inf")},

@@ -1,5 +1,7 @@
 """Cross entropy: issues of others, replayed, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -66,7 +68,7 @@ def test_the_reference_and_the_module_agree() -> None:
     assert CrossEntropyLoss(label_smoothing=0.1)(_Z, _Y).item() == pytest.approx(known.mean().item())
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "target is 3 at [1], and there are 3 classes: 0 to 2": {"target": torch.tensor([0, 3])},
     "target is -1 at [0]": {"target": torch.tensor([-1, 0])},
     "target is bool[2]": {"target": torch.tensor([True, False])},

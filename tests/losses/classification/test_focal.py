@@ -1,5 +1,7 @@
 """The focal loss of classes: any gamma, near certainty, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -141,7 +143,7 @@ def test_few_classes_weighted_and_masked_are_a_kernel_still() -> None:
     assert not plan.is_fallback, plan.why
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "gamma is -1": {"gamma": -1.0},
     "gamma is inf": {"gamma": float("inf")},
     "alpha is 0.25, and there are 3 classes": {"alpha": 0.25},

@@ -1,6 +1,7 @@
 """The Gaussian negative log-likelihood: over all magnitudes, below eps, variances of rows, and what it refuses."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -114,7 +115,7 @@ def test_check_loss_finds_nothing_with_a_variance_of_1() -> None:
     assert report.ok and not report.findings, str(report)
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "input has shape [2, 3], target [2, 1]": {"target": _Y[:, :1]},
     "input has shape [2, 3], var [3]": {"var": torch.ones(3)},
     "input has shape [2, 3], var [1, 3]": {"var": torch.ones(1, 3)},

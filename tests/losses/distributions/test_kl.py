@@ -1,5 +1,7 @@
 """The Kullback-Leibler divergence: what a mean is divided by, targets of 0, far out, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -101,7 +103,7 @@ def test_the_reference_and_the_module_agree() -> None:
     assert module.plan(_X.clone().requires_grad_(), _T).backend == "numba"
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "target is negative or NaN: -0.5 at [0, 1]": {"target": torch.tensor([[1.0, -0.5, 0.5], [1.0, 0.0, 0.0]])},
     "target is negative or NaN: -1 at [1, 1]": {
         "target": torch.tensor([[1.0, 0.0, 0.0], [0.0, -1.0, 2.0]]),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_a_score_that_is_nan_makes_a_loss_that_is() -> None:
         assert math.isnan(loss(torch.tensor([math.nan, 1.0]), torch.zeros(2)).item())
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     'real has shape [4], fake [4, 1], and reduction="none" is given': {"fake": _FAKE[:, None], "reduction": "none"},
     "real has shape [4], fake [3], and mask is given": {"fake": _FAKE[:3], "mask": torch.ones(4, dtype=torch.bool)},
     "real is int64[4]": {"real": torch.ones(4, dtype=torch.int64)},

@@ -1,5 +1,7 @@
 """InfoNCE: pairs that do not count, temperatures, precision, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -99,7 +101,7 @@ def test_the_reference_and_the_module_agree() -> None:
 
 
 _Q, _B = _pairs()
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "query has shape [4, 3], positive [3, 3]": {"positive": _B[:3]},
     "query is float32[3]": {"query": _Q[0], "positive": _B[0]},
     "query is int64[4, 3]": {"query": torch.ones(4, 3, dtype=torch.int64)},

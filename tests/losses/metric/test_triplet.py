@@ -1,5 +1,7 @@
 """The triplet margin loss: coinciding points, far out, and what it refuses."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -26,8 +28,9 @@ def _differentiated(loss: Tensor, points: list[Tensor]) -> list[Tensor]:
 def test_every_norm_has_torchs_value_and_gradients(p: float, swap: bool) -> None:
     points = _points(2, 3, 7)
     found = _differentiated(triplet_margin_loss(*points, 0.7, p, swap=swap, reduction="none"), points)
-    known = _differentiated(reference(*points, 0.7, p, swap=swap), points)
-    theirs = _differentiated(F.triplet_margin_loss(*points, 0.7, p, swap=swap, reduction="none"), points)
+    known = _differentiated(reference(*points, margin=0.7, p=p, swap=swap), points)
+    named: Any = {"margin": 0.7, "p": p, "swap": swap, "reduction": "none"}
+    theirs = _differentiated(F.triplet_margin_loss(*points, **named), points)
     torch.testing.assert_close(found, known)
     torch.testing.assert_close(found, theirs)
 
@@ -98,7 +101,7 @@ def test_short_points_masked_and_swapped_are_a_kernel_still() -> None:
 
 
 _POINTS = dict(zip(("anchor", "positive", "negative"), torch.ones(3, 2, 4), strict=True))
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "anchor has shape [2, 4], negative [4]": {"negative": torch.ones(4)},
     "anchor is int64[2, 4]": {"anchor": torch.ones(2, 4, dtype=torch.int64)},
     "margin is 0": {"margin": 0},

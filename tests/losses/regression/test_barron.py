@@ -36,8 +36,12 @@ def _found(errors: list[float], alpha: float, dtype: torch.dtype) -> tuple[list[
 
 
 @pytest.mark.parametrize("alpha", _SHAPES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_value_and_gradient_are_those_of_the_paper_near_every_limit(alpha: float, dtype: torch.dtype) -> None:
+def test_value_and_gradient_are_those_of_the_paper_near_every_limit(alpha: float) -> None:
+    _assert_as_in_the_paper(alpha, torch.float32)
+    _assert_as_in_the_paper(alpha, torch.float64)
+
+
+def _assert_as_in_the_paper(alpha: float, dtype: torch.dtype) -> None:
     # exp(-u/2) has as many more units of error as its exponent is long: 40 of them here.
     units = 60 if alpha < -2.5 else 25
     for e, value, slope in zip(*_found([*_SIZES, *[-size for size in _SIZES]], alpha, dtype), strict=True):
@@ -48,12 +52,12 @@ def test_value_and_gradient_are_those_of_the_paper_near_every_limit(alpha: float
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 1e-3, 0.0, -1.0, -2.0, -1e6, -math.inf])
-@pytest.mark.parametrize("size", [1e8, 1e10, 1e25, 1e37])
-def test_where_the_square_overflows_a_loss_that_does_not_is_right(alpha: float, size: float) -> None:
-    ((e,), (value,), (slope,)) = _found([size], alpha, torch.float32)
-    true_value, true_slope = _true(e, alpha)
-    assert value == pytest.approx(true_value, rel=1e-5)
-    assert slope == pytest.approx(true_slope, rel=1e-5, abs=1e-35)
+def test_where_the_square_overflows_a_loss_that_does_not_is_right(alpha: float) -> None:
+    for size in (1e8, 1e10, 1e25, 1e37):
+        ((e,), (value,), (slope,)) = _found([size], alpha, torch.float32)
+        true_value, true_slope = _true(e, alpha)
+        assert value == pytest.approx(true_value, rel=1e-5), size
+        assert slope == pytest.approx(true_slope, rel=1e-5, abs=1e-35), size
 
 
 def test_a_shape_next_to_another_has_nearly_its_loss() -> None:

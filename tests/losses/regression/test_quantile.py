@@ -1,5 +1,7 @@
 """The quantile loss: that it finds quantiles, of one level or of several."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -49,7 +51,7 @@ def test_the_modules_levels_go_with_it_and_are_no_state() -> None:
     assert module(_PREDICTED, _TARGET).item() == pytest.approx(quantile_loss(_PREDICTED, _TARGET, q=_LEVELS).item())
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "q is no level of a quantile: 90 at [0, 2]": {"q": torch.tensor([10.0, 50.0, 90.0]) / torch.tensor([100, 100, 1])},
     "q is no level of a quantile: nan at [0, 0]": {"q": torch.tensor([torch.nan, 0.5, 0.9])},
     "q has shape [2], which does not broadcast to [4, 3]": {"q": torch.tensor([0.1, 0.9])},

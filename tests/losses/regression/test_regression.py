@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.laws import Laws
 from torch import Tensor
 
 import gradwright as gw
@@ -24,7 +25,6 @@ LOSSES: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor], type[Loss]
     "general robust": (barron.general_robust_loss, barron.reference, barron.GeneralRobustLoss,
                        {"alpha": 0.5, "scale": 2.0}),
 }  # fmt: skip
-EVERY = pytest.mark.parametrize("name", LOSSES)
 _X = torch.tensor([0.25, -1.5, 4.0, -30.0])
 _Y = torch.tensor([0.5, 1.5, -4.0, 1.0])
 
@@ -34,8 +34,16 @@ def _loss(name: str) -> Callable[..., Tensor]:
     return partial(loss, **options)
 
 
-@EVERY
-def test_the_reference_and_the_module_agree(name: str) -> None:
+laws = Laws[str]()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_law_holds(name: str) -> None:
+    laws.hold(name)
+
+
+@laws
+def the_reference_and_the_module_agree(name: str) -> None:
     loss, reference, module, options = LOSSES[name]
     each = reference(_X.double(), _Y.double(), **options).float()
     torch.testing.assert_close(loss(_X, _Y, "none", **options), each, rtol=1e-6, atol=0)
@@ -45,44 +53,43 @@ def test_the_reference_and_the_module_agree(name: str) -> None:
     assert all(f"{option}=" in repr(made) for option in options)
 
 
-@EVERY
-def test_check_loss_finds_nothing(name: str) -> None:
+@laws
+def check_loss_finds_nothing(name: str) -> None:
     report = gw.check_loss(_loss(name), _X, _Y, kind="regression")
     assert report.ok and not report.findings, str(report)
 
 
-@EVERY
-@pytest.mark.parametrize("error", [-1e4, 1e4])
-def test_far_out_value_and_gradient_are_finite(name: str, error: float) -> None:
-    x = torch.tensor([error], requires_grad=True)
-    loss = _loss(name)(x, torch.zeros(1))
-    (slope,) = torch.autograd.grad(loss, x)
-    assert math.isfinite(loss.item()) and math.copysign(1.0, slope.item()) == math.copysign(1.0, error)
+@laws
+def far_out_value_and_gradient_are_finite(name: str) -> None:
+    for error in (-1e4, 1e4):
+        x = torch.tensor([error], requires_grad=True)
+        loss = _loss(name)(x, torch.zeros(1))
+        (slope,) = torch.autograd.grad(loss, x)
+        assert math.isfinite(loss.item()) and math.copysign(1.0, slope.item()) == math.copysign(1.0, error)
 
 
-@EVERY
-def test_a_perfect_prediction_costs_nothing_and_is_left_as_it_is(name: str) -> None:
+@laws
+def a_perfect_prediction_costs_nothing_and_is_left_as_it_is(name: str) -> None:
     x = torch.tensor([1.5, 0.0, -1e4], requires_grad=True)
     loss = _loss(name)(x, x.detach().clone())
     (slope,) = torch.autograd.grad(loss, x)
     assert loss.item() == 0 and torch.equal(slope, torch.zeros(3))
 
 
-@EVERY
-@pytest.mark.parametrize("empty, value", [("zero", 0.0), ("nan", math.nan)])
-@pytest.mark.parametrize("how", ["masked", "empty"])
-def test_a_mean_of_nothing_is_what_was_asked_for(name: str, how: str, empty: str, value: float) -> None:
-    x = (torch.zeros(0) if how == "empty" else _X.clone()).requires_grad_()
-    mask = torch.zeros_like(x, dtype=torch.bool) if how == "masked" else None
-    loss = _loss(name)(x, torch.zeros_like(x), mask=mask, empty=empty)
-    assert loss.item() == pytest.approx(value, nan_ok=True)
-    if empty == "zero":
-        (slope,) = torch.autograd.grad(loss, x)
-        assert torch.equal(slope, torch.zeros_like(x))
+@laws
+def a_mean_of_nothing_is_what_was_asked_for(name: str) -> None:
+    for nothing, mask in ((torch.zeros(0), None), (_X, torch.zeros_like(_X, dtype=torch.bool))):
+        for empty, value in (("zero", 0.0), ("nan", math.nan)):
+            x = nothing.clone().requires_grad_()
+            loss = _loss(name)(x, torch.zeros_like(x), mask=mask, empty=empty)
+            assert loss.item() == pytest.approx(value, nan_ok=True), (nothing, empty)
+            if empty == "zero":
+                (slope,) = torch.autograd.grad(loss, x)
+                assert torch.equal(slope, torch.zeros_like(x)), nothing
 
 
-@EVERY
-def test_what_does_not_count_may_be_anything(name: str) -> None:
+@laws
+def what_does_not_count_may_be_anything(name: str) -> None:
     x, y = torch.tensor([1.0, math.nan, 2.0, math.inf], requires_grad=True), torch.tensor([0.0, 0.0, math.nan, 0.0])
     loss = _loss(name)(x, y, mask=torch.tensor([True, False, False, False]), weight=torch.tensor([2.0, -1.0, 1.0, 1.0]))
     (slope,) = torch.autograd.grad(loss, x)
@@ -90,25 +97,25 @@ def test_what_does_not_count_may_be_anything(name: str) -> None:
     assert slope[0] > 0 and torch.equal(slope[1:], torch.zeros(3))
 
 
-@EVERY
-def test_a_prediction_that_is_nan_makes_a_loss_that_is(name: str) -> None:
+@laws
+def a_prediction_that_is_nan_makes_a_loss_that_is(name: str) -> None:
     assert math.isnan(_loss(name)(torch.tensor([math.nan, 1.0]), torch.zeros(2)).item())
 
 
-@EVERY
-@pytest.mark.parametrize("dtypes", [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)], ids=str)
-def test_mixed_dtypes_are_promoted_and_each_gets_a_gradient_of_its_own(name: str, dtypes: tuple) -> None:
-    x, y = _X.to(dtypes[0], copy=True).requires_grad_(), _Y.to(dtypes[1], copy=True).requires_grad_()
-    loss = _loss(name)(x, y)
-    loss.backward()
-    assert loss.dtype is torch.promote_types(*dtypes)
-    assert x.grad is not None and y.grad is not None
-    assert (x.grad.dtype, y.grad.dtype) == dtypes
-    torch.testing.assert_close(x.grad.double(), -y.grad.double(), rtol=4e-3, atol=0)
+@laws
+def mixed_dtypes_are_promoted_and_each_gets_a_gradient_of_its_own(name: str) -> None:
+    for dtypes in ((torch.bfloat16, torch.float32), (torch.float32, torch.float64)):
+        x, y = _X.to(dtypes[0], copy=True).requires_grad_(), _Y.to(dtypes[1], copy=True).requires_grad_()
+        loss = _loss(name)(x, y)
+        loss.backward()
+        assert loss.dtype is torch.promote_types(*dtypes)
+        assert x.grad is not None and y.grad is not None
+        assert (x.grad.dtype, y.grad.dtype) == dtypes
+        torch.testing.assert_close(x.grad.double(), -y.grad.double(), rtol=4e-3, atol=0)
 
 
-@EVERY
-def test_ten_million_numbers_of_16_bits_have_the_mean_of_one(name: str) -> None:
+@laws
+def ten_million_numbers_of_16_bits_have_the_mean_of_one(name: str) -> None:
     x = torch.tensor([3.0], dtype=torch.float16).expand(10_000_000)
     y = torch.zeros(1, dtype=torch.float16).expand(10_000_000)
     assert _loss(name)(x, y).item() == _loss(name)(x[:1], y[:1]).item()
@@ -131,13 +138,20 @@ REFUSED = {
 }
 
 
-@EVERY
-@pytest.mark.parametrize("message", REFUSED)
-def test_bad_input_is_named(name: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        _loss(name)(**{"input": _X, "target": _Y, **REFUSED[message]})
-    assert str(caught.value).startswith(message)
-    assert "\n  do " in str(caught.value)
+@laws
+def bad_input_is_named(name: str) -> None:
+    for message, bad in REFUSED.items():
+        said = _said_of(name, bad)
+        assert said.startswith(message)
+        assert "\n  do " in said
+
+
+def _said_of(name: str, bad: dict[str, Any]) -> str:
+    try:
+        _loss(name)(**{"input": _X, "target": _Y, **bad})
+    except UsageError as refusal:
+        return str(refusal)
+    return f"nothing, {', '.join(bad)} is taken"
 
 
 OPTIONS = [

@@ -1,6 +1,7 @@
 """PPO's clipped loss: where it is clipped, at the extremes of the ratio, and what it refuses."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -112,7 +113,7 @@ def _with_nan(tensor: Tensor) -> Tensor:
     return torch.where(torch.arange(3) == 1, math.nan, tensor)
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "log_prob has shape [3], old_log_prob [1]": {"old_log_prob": _OLD[:1]},
     "log_prob has shape [3], advantage [3, 1]": {"advantage": _A[:, None]},
     "advantage is int64[3]": {"advantage": torch.ones(3, dtype=torch.int64)},

@@ -1,6 +1,7 @@
 """REINFORCE: the policy gradient, with a baseline that is no part of it."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_a_mean_of_nothing_is_what_was_asked_for(empty: str, value: float) -> No
         assert not torch.autograd.grad(masked, log_prob)[0].any()
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "log_prob has shape [3], reward [3, 1]": {"reward": _R[:, None]},
     "log_prob has shape [3], baseline [1]": {"baseline": torch.ones(1)},
     "log_prob is int64[3]": {"log_prob": torch.ones(3, dtype=torch.int64)},

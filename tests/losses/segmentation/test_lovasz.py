@@ -134,7 +134,7 @@ def test_what_is_ignored_does_not_count() -> None:
         assert gradient[..., ~counts].count_nonzero() == 0
     binary = torch.where(counts, labels[0] % 2, 255)
     known, known_gradient = differentiated(lovasz_hinge_loss, logits[0, 0, counts], binary[counts])
-    for left_out in ({"ignore_index": 255}, {"mask": counts}):
+    for left_out in ({"ignore_index": 255}, {"mask": counts}):  # type: ignore[assignment]
         value, gradient = differentiated(lovasz_hinge_loss, logits[0, 0], binary, **left_out)
         torch.testing.assert_close(value, known)
         torch.testing.assert_close(gradient[counts], known_gradient)

@@ -113,6 +113,8 @@ class Recurrent(nn.Module):
 class Drifting(nn.Module):
     """Its output hangs on a buffer, which every call exchanges for another one."""
 
+    level: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.line = nn.Linear(WIDTH, WIDTH)

@@ -214,7 +214,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "no tensor": (lambda: ReversibleBlock(lambda x: 3)(*halves()), "returns .int."),
     "another law": (lambda: ReversibleBlock(torch.sin, coupling="rotation"), "'additive', 'affine'"),
     "no network": (lambda: ReversibleBlock(None), "f is a NoneType"),
-    "no block": (lambda: ReversibleSequence([nn.Linear(2, 2)]), "block 0 is a Linear"),
+    "no block": (lambda: ReversibleSequence([nn.Linear(2, 2)]), "block 0 is a Linear"),  # type: ignore[list-item]
     "other comparisons": (lambda: ReversibleSequence([], check_inverse="some"), "'sampled', 'full', 'off'"),
     "a tolerance of nothing": (lambda: ReversibleSequence([], tolerance=0), "positive"),
     "one tensor": (lambda: network()(halves()[0], None), "two floating-point tensors"),
@@ -245,15 +245,15 @@ def test_a_thread_that_never_leaves_f_is_an_error_not_a_deadlock(monkeypatch):
 
     def f(x: Tensor) -> Tensor:
         inside.set()
-        done.wait(10)
+        done.wait(60)
         return x
 
     thread = threading.Thread(target=lambda: ReversibleBlock(f)(*halves()))
     thread.start()
-    inside.wait(10)
+    inside.wait(60)
     try:
         with pytest.raises(UsageError, match="another thread that is inside f or g"):
             network()(*halves())
     finally:
         done.set()
-        thread.join(10)
+        thread.join(60)

@@ -122,7 +122,7 @@ def test_two_threads_on_one_network():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(found) == 10
     for gradients_found in found:
         assert_same(list(gradients_found), list(expected))
