@@ -26,6 +26,7 @@ import statistics
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -173,9 +174,9 @@ def with_backpack(problem: Problem) -> Way:
     def backward(losses: Tensor) -> Gradients:
         with backpack.backpack(backpack.extensions.BatchGrad()):
             losses.sum().backward()
-        found = {name: parameter.grad_batch for name, parameter in net.named_parameters()}
+        found = {name: parameter.grad_batch for name, parameter in net.named_parameters()}  # type: ignore[attr-defined]
         for parameter in net.parameters():
-            del parameter.grad_batch
+            del parameter.grad_batch  # type: ignore[attr-defined]
             parameter.grad = None
         return found
 
@@ -270,7 +271,7 @@ def measure(problem: Problem, ways: dict[str, Any], rounds: int, device: torch.d
         if way.forward:
             row["backward_ms"] = round(1e3 * statistics.median(own[1] for own in took[name]), 2)
             row["backward_times_plain"] = round(statistics.median(own[1] / base[1] for own, base in pairs), 2)
-        row["peak_MiB"] = round(peak_bytes(lambda way=way: whole(way), device) / 2**20, 1)
+        row["peak_MiB"] = round(peak_bytes(partial(whole, way), device) / 2**20, 1)
         table[name] = row
     return table
 

@@ -22,6 +22,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from on_device import machine_of, peak_bytes, read_setting, seconds
@@ -144,7 +145,8 @@ WAYS: dict[str, Callable[[Problem], Tensor]] = {
     "vmap(jacrev)": vmap_of_jacrev,
     "vmap(jacfwd)": vmap_of_jacfwd,
     "functional.jacobian": functional_jacobian,
-} | ({"TorchJD jac": torchjd} if torchjd_jac is not None else {})
+    **({"TorchJD jac": torchjd} if torchjd_jac is not None else {}),
+}
 
 #: TorchJD makes no graph of its Jacobians.
 WITHOUT_GRAPH = {"TorchJD jac"}
@@ -190,7 +192,7 @@ def measure(problem: Problem, rounds: int, device: torch.device) -> dict[str, di
 
 def main() -> None:
     setting = read_setting(__doc__, rounds=9, quick=2)
-    tables: dict[str, dict[str, dict[str, object]]] = {}
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
     for name, (make, shape) in NETWORKS.items():
         for create_graph in (False, True):
             torch.manual_seed(0)

@@ -210,7 +210,7 @@ def measured(task: Task, setting: Setting, *, compiled: bool) -> dict[str, Any]:
         if name in ("floor", "exp"):
             continue
         found = way()
-        found = torch.from_dlpack(found[1]) if name == "jax" else found
+        found = torch.utils.dlpack.from_dlpack(found[1]) if name == "jax" else found
         tolerance = 1e-5 if task.cell != "bfloat16" else 0.02 if name == "ours" else 0.2
         error = ((found.double() - truth).abs().max() / truth.abs().max()).item()
         assert error < tolerance or name == "jax", (task.subject.name, task.cell, name, error)

@@ -22,6 +22,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from on_device import machine_of, peak_bytes, read_setting, seconds
@@ -79,7 +80,7 @@ def trace_of_vmap_hessian(problem: Problem) -> Tensor:
 def forward_over_reverse(problem: Problem) -> Tensor:
     def of_one(x: Tensor) -> Tensor:
         def entry(direction: Tensor) -> Tensor:
-            _, curved = torch.func.jvp(torch.func.grad(problem.value), (x,), (direction,))
+            _, curved = torch.func.jvp(torch.func.grad(problem.value), (x,), (direction,))  # type: ignore[misc]  # as with has_aux
             return (curved * direction).sum()
 
         return torch.func.vmap(entry)(torch.eye(len(x), device=x.device)).sum()
@@ -90,7 +91,9 @@ def forward_over_reverse(problem: Problem) -> Tensor:
 
 def written_by_hand(problem: Problem) -> Tensor:
     with torch.set_grad_enabled(problem.create_graph):
-        value, first, second = problem.x.detach(), None, None
+        value = problem.x.detach()
+        first: Any = None
+        second: Any = None
         for layer in problem.net:
             if isinstance(layer, nn.Linear):
                 value, weight = layer(value), layer.weight.T

@@ -43,7 +43,7 @@ LOOP_SECONDS = 1.0  # a loop that takes longer is timed once
 
 
 def callable_of(what: Any) -> Callable[..., Any]:
-    return what.apply if isinstance(what, type) and issubclass(what, Function) else what  # type: ignore[no-any-return]  # a Function's apply
+    return what.apply if isinstance(what, type) and issubclass(what, Function) else what  # a Function's apply
 
 
 def step_of(task: Task, what: Any, arguments: tuple[Any, ...]) -> Callable[[], list[Tensor]]:

@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from recording import describe_machine, save
@@ -81,7 +81,7 @@ SUBJECTS: dict[str, tuple[type[Counted], Callable[[int], tuple[torch.Tensor, ...
 }
 
 
-def checked(level: str) -> Callable[..., None]:
+def checked(level: Literal["quick", "standard", "full"]) -> Callable[..., None]:
     def judge(function: Any, inputs: tuple[torch.Tensor, ...]) -> None:
         assert gw.check(function, *inputs, level=level).ok
 

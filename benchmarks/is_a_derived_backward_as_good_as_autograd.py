@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,11 @@ def measure(forward: Forward, rounds: int) -> dict[str, Any]:
     started = time.perf_counter()
     derived = derive(forward.function, *forward.inputs(EXAMPLE))
     seconds = time.perf_counter() - started
-    calls = {"autograd": forward.function, "class": derived.function.apply, "custom": derived.custom_gradient}
+    calls: dict[str, Callable[..., Any]] = {
+        "autograd": forward.function,
+        "class": derived.function.apply,
+        "custom": derived.custom_gradient,
+    }
     inputs = forward.inputs(LARGE, torch.float32)
     error = worst_error(calls["class"], forward)
     at = {

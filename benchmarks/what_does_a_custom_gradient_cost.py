@@ -59,7 +59,7 @@ class SetupContextSquare(Function):
 
 class CombinedThirteen(Function):
     @staticmethod
-    def forward(ctx: Any, a, b, c, d, e, f, g, h, i, j, k, n, m) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx: Any, a, b, c, d, e, f, g, h, i, j, k, n, m) -> Tensor:
         ctx.save_for_backward(a, b, c, d, e, f, g, h, i, j, k, n, m)
         return a + m
 
@@ -71,7 +71,7 @@ class CombinedThirteen(Function):
 
 class SetupContextThirteen(Function):
     @staticmethod
-    def forward(a, b, c, d, e, f, g, h, i, j, k, n, m) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(a, b, c, d, e, f, g, h, i, j, k, n, m) -> Tensor:
         return a + m
 
     @staticmethod
@@ -102,22 +102,22 @@ thirteen_op.register_autograd(SetupContextThirteen.backward, setup_context=Setup
 
 
 @custom_gradient
-def square(x):  # type: ignore[no-untyped-def]
+def square(x):
     return x * x
 
 
 @square.backward
-def _(grad_output, x):  # type: ignore[no-untyped-def]
+def _(grad_output, x):
     return 2 * x * grad_output
 
 
 @custom_gradient
-def thirteen(a, b, c, d, e, f, g, h, i, j, k, n, m):  # type: ignore[no-untyped-def]
+def thirteen(a, b, c, d, e, f, g, h, i, j, k, n, m):
     return a + m
 
 
 @thirteen.backward
-def _(grad_output, a, b, c, d, e, f, g, h, i, j, k, n, m):  # type: ignore[no-untyped-def]
+def _(grad_output, a, b, c, d, e, f, g, h, i, j, k, n, m):
     return (grad_output,) * 13
 
 
@@ -147,23 +147,23 @@ class CombinedPair(Function):
 
 
 @custom_gradient
-def swish(x):  # type: ignore[no-untyped-def]
+def swish(x):
     gate = torch.sigmoid(x)
     return x * gate, residuals(gate=gate)
 
 
 @swish.backward
-def _(grad_output, x, gate):  # type: ignore[no-untyped-def]
+def _(grad_output, x, gate):
     return grad_output * gate * (1 + x * (1 - gate))
 
 
 @custom_gradient
-def pair(x):  # type: ignore[no-untyped-def]
+def pair(x):
     return x * x, x + 1
 
 
 @pair.backward
-def _(grad_outputs, x):  # type: ignore[no-untyped-def]
+def _(grad_outputs, x):
     first, second = grad_outputs
     return 2 * x * first + second
 

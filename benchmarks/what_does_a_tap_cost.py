@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -132,7 +133,7 @@ def steps(rounds: int) -> dict[str, dict[str, Any]]:
             return work
 
         plain = "no taps"
-        variants = {plain: step(lambda name: None), "three taps, off": step(Tap)}
+        variants: dict[str, Callable[[], object]] = {plain: step(lambda name: None), "three taps, off": step(Tap)}
         variants |= {f"three taps, every={every}": on(every) for every in (100, 10, 1)}
         variants["hook and print instead"] = step(Show)
         stack.callback(NOWHERE.flush)
@@ -140,14 +141,14 @@ def steps(rounds: int) -> dict[str, dict[str, Any]]:
 
 
 def sizes(rounds: int) -> dict[str, dict[str, Any]]:
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for size in SIZES:
         x = torch.randn(size)
         names = {"tap": f"tap, {size:,} float32", "print": f"print of norm, min and max, {size:,}"}
         with taps(keep=100):
             variants: dict[str, Callable[[], object]] = {
-                names["print"]: lambda x=x: show("x", x),
-                names["tap"]: lambda x=x: tap("x", x),
+                names["print"]: partial(show, "x", x),
+                names["tap"]: partial(tap, "x", x),
             }
             calls = max(1, min(200, 2_000_000 // size))
             rows |= told(measured(variants, max(3, rounds // 4), calls), dict.fromkeys(variants, names["print"]), 1)

@@ -99,7 +99,7 @@ def gw(problem: Problem, mode: Literal["auto", "reverse", "forward"] = "auto") -
 
 def functional_jacobian(problem: Problem) -> Tensor:
     """Every output of every sample against every sample's input, [B, K, B, D], of which the blocks b, b are wanted."""
-    blocks: Tensor = torch.autograd.functional.jacobian(problem.net, problem.z.detach())  # type: ignore[assignment]
+    blocks: Tensor = torch.autograd.functional.jacobian(problem.net, problem.z.detach())
     return blocks.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.reports import Made, kept_or_made
 from tests.warm import Zygote
 
-from gradwright.doctor.conduct import note_death
+from gradwright.doctor.ends import note_death
 from gradwright.doctor.examination import RULE_FAILED, judge_journal
 from gradwright.doctor.options import Options
 from gradwright.doctor.render import render
@@ -93,7 +93,7 @@ def run(zygote: Zygote, tmp_path: Path, record_property: Callable) -> Callable[.
         *arguments: str,
         cwd: Path | None = None,
         stdin: str = "",
-        seconds: float = 90,
+        seconds: float = 600,
         on_gpu: bool = False,
         anew: bool = False,
         **options,
@@ -154,7 +154,7 @@ def gradwright(zygote: Zygote, record_property: Callable) -> Callable[..., Calle
         cwd: Path,
         stdin: str = "",
         env: dict[str, str] | None = None,
-        seconds: float = 120,
+        seconds: float = 600,
         cold: bool = False,
     ) -> Called:
         from gradwright.doctor.session.codec import from_json

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import pytest
+
 Case = TypeVar("Case")
 Law = Callable[[Case], None]
 
@@ -61,13 +63,13 @@ class Laws(Generic[Case]):
                 continue
             try:
                 law(case)
-            except Exception as error:  # whatever it is: the other laws are asked too
+            except (Exception, pytest.fail.Exception) as error:  # whatever it is: the other laws are asked too
                 broken.append(f"{law.__name__}\n{_describe(error)}")
         if broken:
             raise LawsBroken(f"{case}: {len(broken)} of {len(self._laws)} laws are broken\n\n" + "\n\n".join(broken))
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """The traceback below ``hold``, the error's message last."""
     lines = traceback.format_exception(type(error), error, error.__traceback__.tb_next if error.__traceback__ else None)
     return "".join(lines).rstrip()

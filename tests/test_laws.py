@@ -33,6 +33,20 @@ def test_a_law_is_asked_where_it_applies_alone() -> None:
     assert asked == ["even"]
 
 
+def test_a_law_that_expects_an_error_and_meets_none_is_broken_like_any_other() -> None:
+    laws, asked = Laws[int](), []
+
+    @laws
+    def it_raises(case: int) -> None:
+        with pytest.raises(ValueError, match="no"):
+            pass
+
+    laws(lambda case: asked.append(case))
+    with pytest.raises(LawsBroken, match="it_raises"):
+        laws.hold(1)
+    assert asked == [1]
+
+
 def test_every_broken_law_is_told_with_its_assertion_and_its_line() -> None:
     asked: list[str] = []
     with pytest.raises(LawsBroken) as raised:

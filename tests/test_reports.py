@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_a_doctor_is_every_file_of_ours_every_package_and_python(
     seen.append(digest())
     (source / "page.html").write_text("<p>")
     seen.append(digest())
-    monkeypatch.setattr(reports.sys, "version", "4.0")
+    monkeypatch.setattr(sys, "version", "4.0")
     seen.append(digest())
     monkeypatch.setattr(reports, "distributions", list)
     seen.append(digest())

@@ -72,7 +72,7 @@ def test_the_fork_does_not_outlive_it(started: Callable) -> None:
     process = started(BEGIN + "print(os.getpid(), flush=True); signal.pause()")
     fork = int(process.stdout.readline())
     process.kill()
-    process.communicate(timeout=20)  # the fork has its standard output: this ends when both have
+    process.communicate(timeout=600)  # the fork has its standard output: this ends when both have
 
     assert not Path(f"/proc/{fork}").exists() or "Z" in Path(f"/proc/{fork}/stat").read_text().split()[2]
 

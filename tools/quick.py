@@ -72,7 +72,7 @@ def rank_tests(changed: list[str], files: Iterable[str]) -> dict[str, float]:
     module is among them itself: its docstrings have examples.
     """
     ranks: dict[str, float] = {}
-    rooms: dict[str, int] = {}
+    rooms: dict[str, float] = {}
     for module, rank in rank_modules(changed).items():
         room, _, name = module.removeprefix("gradwright").lstrip(".").replace(".", "/").rpartition("/")
         ranks[f"tests/{room}/test_{name}.py".replace("//", "/")] = rank
@@ -80,11 +80,11 @@ def rank_tests(changed: list[str], files: Iterable[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for file in files:
         room = str(Path(file).parent).removeprefix("tests").lstrip("/")
-        rank = min(ranks.get(file, float("inf")), rooms.get(room, float("inf")) + 0.5)
+        far = min(ranks.get(file, float("inf")), rooms.get(room, float("inf")) + 0.5)
         if any(_concerns(path, file) for path in changed):
-            rank = -1
-        if rank < float("inf"):
-            found[file] = rank
+            far = -1
+        if far < float("inf"):
+            found[file] = far
     modules = (path for path in changed if path.startswith("src/") and path.endswith(".py"))
     return found | {path: -1.0 for path in modules if (ROOT / path).is_file()}
 

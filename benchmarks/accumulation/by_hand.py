@@ -19,7 +19,7 @@ def on_engine(job: Job) -> Any:
 
 
 def loader(job: Job) -> Any:
-    sampler = torch.utils.data.DistributedSampler(job.data, job.world, job.rank, shuffle=False)
+    sampler: Any = torch.utils.data.DistributedSampler(job.data, job.world, job.rank, shuffle=False)
     return loader_of(job.data, sampler if job.world > 1 else None)
 
 

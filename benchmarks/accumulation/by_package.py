@@ -42,7 +42,7 @@ def lightning(job: Job, *, ours: bool) -> None:
     for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
-    class Module(pl.LightningModule):
+    class Module(pl.LightningModule):  # type: ignore[misc]  # of a package that is not here
         def __init__(self) -> None:
             super().__init__()
             self.automatic_optimization = not ours
@@ -93,18 +93,18 @@ def trainer(job: Job, *, ours: bool) -> None:
     from transformers import Trainer, TrainerCallback, TrainingArguments
     from transformers.trainer_callback import PrinterCallback
 
-    class Clock(TrainerCallback):
+    class Clock(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             job.begin()
 
         def on_train_end(self, *_: Any, **__: Any) -> None:
             job.end()
 
-    class InOrder(Trainer):
+    class InOrder(Trainer):  # type: ignore[misc]
         def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
             return torch.utils.data.SequentialSampler(self.train_dataset)
 
-    class Exact(ExactTrainer, InOrder):  # type: ignore[misc]
+    class Exact(ExactTrainer, InOrder):
         pass
 
     _forget_states()

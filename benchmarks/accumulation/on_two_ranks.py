@@ -54,7 +54,7 @@ class Wire:
             made(ddp, *arguments, **options)
             ddp.register_comm_hook(None, wire._bucket)
 
-        DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
+        DistributedDataParallel.__init__ = init  # type: ignore[method-assign,assignment]
 
     def _counted(self, send: Callable[..., Any]) -> Callable[..., Any]:
         def sending(*arguments: Any, **options: Any) -> Any:
@@ -65,7 +65,7 @@ class Wire:
 
         return sending
 
-    def _bucket(self, _, bucket):  # type: ignore[no-untyped-def]  # DDP takes no annotation that is a text
+    def _bucket(self, _, bucket):  # DDP takes no annotation that is a text
         self.gradients += bucket.buffer().nbytes
         self.messages += 1
         summed = dist.distributed_c10d.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
@@ -87,7 +87,12 @@ def rows(width: int, steps: int) -> dict[str, dict[str, Any]]:
         job = Job(model, data, steps, rank, world)
         job.optimizer.keeps = True
         begin = job.begin
-        job.begin = lambda begin=begin: (wire.clear(), begin())[1]  # type: ignore[method-assign,misc]
+
+        def cleared(begin: Callable[[], None] = begin) -> None:
+            wire.clear()
+            begin()
+
+        job.begin = cleared  # type: ignore[method-assign]
         way(job)
         seen = job.optimizer.seen
         assert seen is not None

@@ -27,7 +27,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         heads = self.attend(self.before(x)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)  # [3, batch, 4, words, :]
-        mixed = F.scaled_dot_product_attention(*heads.unbind(), is_causal=True)
+        query, key, value = heads.unbind()
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.join(mixed.transpose(1, 2).flatten(2))
         return x + self.narrow(F.gelu(self.wide(self.after(x))))
 
@@ -132,7 +133,7 @@ class Watched(torch.optim.SGD):
     keeps = False
     seen: Tensor | None = None
 
-    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         if closure is not None:  # Lightning's, in which it makes its backward
             with torch.enable_grad():
                 closure()

@@ -82,7 +82,7 @@ def vmap_by_loop(wrapping: Wrapping) -> Any:
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         def sample(number: int) -> Outputs:
             chosen = [arg if dim is None else arg.select(dim, number) for arg, dim in zip(args, in_dims, strict=True)]
-            result: Any = function.apply(*chosen)  # type: ignore[no-untyped-call]
+            result: Any = function.apply(*chosen)
             return result if isinstance(result, tuple) else (result,)
 
         columns = zip(*(sample(number) for number in range(info.batch_size)), strict=True)

@@ -56,7 +56,7 @@ def reversible_network(depth: int, dtype: torch.dtype = torch.float32) -> tuple[
     network = gw.ReversibleSequence(gw.ReversibleBlock(small(), small()) for _ in range(depth))
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter *= 3 / math.sqrt(depth)  # so that a deep network is as tame as a shallow one
+            parameter.mul_(3 / math.sqrt(depth))  # so that a deep network is as tame as a shallow one
     return network.to(dtype), torch.randn(2, 2048, 32).to(dtype)
 
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from deep.memory import resident_rise
 
-from nanogpt_steps.ways import COMPILED, KEEP_FREED, WAYS, Settings, Size
+from nanogpt_steps.ways import COMPILED, KEEP_FREED, WAYS, Settings, Size  # type: ignore[attr-defined]  # examples/
 
 
 def main(name: str) -> None:

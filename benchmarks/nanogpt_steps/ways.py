@@ -83,7 +83,7 @@ def _with_each_parameter_apart(size: Size, settings: Settings) -> PlainLoop:
 
 def _compiled(size: Size, settings: Settings) -> PlainLoop:
     loop = PlainLoop(GPT(size), settings)
-    loop.model = torch.compile(loop.gpt)  # type: ignore[assignment]
+    loop.model = torch.compile(loop.gpt)
     return loop
 
 
@@ -107,7 +107,7 @@ WAYS: dict[str, Callable[[Size, Settings], Any]] = {
     "plain.py, and freed memory kept": lambda size, settings: PlainLoop(GPT(size), settings),
     "plain.py, our gradients": lambda size, settings: PlainLoop(FusedGPT(size), settings),
     "plain.py, our loss": lambda size, settings: Changed(PlainLoop(GPT(size), settings), plain, F=_Losses),
-    "plain.py's model, GradientAccumulator": lambda size, settings: Loop(GPT(size), settings),  # type: ignore[arg-type]
+    "plain.py's model, GradientAccumulator": lambda size, settings: Loop(GPT(size), settings),
     "plain.py, AdamW's default loop": _with_each_parameter_apart,
     COMPILED: _compiled,
 }

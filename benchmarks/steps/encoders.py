@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -44,5 +46,5 @@ def contractive(hidden: int, device: torch.device) -> Task:
         return nn.functional.mse_loss(out, images) + 1e-4 * penalty
 
     model = nn.Sequential(nn.Linear(784, hidden), nn.Sigmoid(), nn.Linear(hidden, 784)).to(device)
-    ways = {"loop": loop, "by hand": by_hand, "ours": ours}
+    ways: dict[str, Callable[[nn.Module], Tensor]] = {"loop": loop, "by hand": by_hand, "ours": ours}
     return Task(f"contractive autoencoder, 784-{hidden}-784, B=100", model, ways, ("ours",))

@@ -7,6 +7,7 @@ tensors, as the authors' code and its PyTorch versions do it. ``shared``: by han
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -51,8 +52,8 @@ def burgers(points: int, device: torch.device) -> Task:
         def by_x(xt: Tensor) -> Tensor:
             return torch.func.jvp(model, (xt,), (along_x,))[1]
 
-        u, u_t = torch.func.jvp(model, (inside,), (along_t,))
-        u_x, u_xx = torch.func.jvp(by_x, (inside,), (along_x,))
+        u, u_t = torch.func.jvp(model, (inside,), (along_t,))  # type: ignore[misc]  # annotated as with has_aux
+        u_x, u_xx = torch.func.jvp(by_x, (inside,), (along_x,))  # type: ignore[misc]
         return loss(model, u_t + u * u_x - nu * u_xx)
 
     def ours(model: nn.Module) -> Tensor:
@@ -68,7 +69,7 @@ def burgers(points: int, device: torch.device) -> Task:
         return loss(model, of["t"] + u * of["x"] - nu * of["xx"])
 
     model = tanh_network(2, *[20] * 8, 1).to(device)
-    ways = {
+    ways: dict[str, Callable[[nn.Module], Tensor]] = {
         "nested": nested,
         "shared by hand": shared,
         "torch.func, jvp of jvp": functional,
@@ -101,7 +102,7 @@ def diffusion(points: int, device: torch.device) -> Task:
         return (of["t"] - 0.01 * of["xx+yy+zz"]).square().mean()
 
     model = tanh_network(4, *[20] * 8, 1).to(device)
-    ways = {"nested": nested, "shared by hand": shared, "ours": ours}
+    ways: dict[str, Callable[[nn.Module], Tensor]] = {"nested": nested, "shared by hand": shared, "ours": ours}
     return Task(f"diffusion PINN, N={points}", model, ways, ("ours",))
 
 

@@ -43,7 +43,7 @@ def main():
         loss = (Cube.apply(weight) - target).square().mean()
         loss.backward()
         optimizer.step()
-    print(loss.item().hex(), weight.double().sum().item().hex())
+    print(float(loss.item()).hex(), float(weight.double().sum().item()).hex())
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def main():
         loss = (smooth_absolute(weight, 0.1) - target).square().mean()
         loss.backward()
         optimizer.step()
-    print(loss.item().hex(), weight.double().sum().item().hex())
+    print(float(loss.item()).hex(), float(weight.double().sum().item()).hex())
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def main():
         loss.backward()
         optimizer.step()
     checksum = sum(parameter.detach().double().sum().item() for parameter in model.parameters())
-    print(loss.item().hex(), checksum.hex())
+    print(float(loss.item()).hex(), float(checksum).hex())
 
 
 if __name__ == "__main__":

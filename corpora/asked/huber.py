@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,10 +84,11 @@ def measure(rounds: int, quick: bool) -> Answer:
         exact = prediction.detach().double().requires_grad_()
         (true,) = torch.autograd.grad(by_where(exact, target.double()), exact)
         losses = ways(quick)
-        jobs = {
-            name: lambda loss=loss, given=prediction, target=target: torch.autograd.grad(loss(given, target), given)
-            for name, loss in losses.items()
-        }
+
+        def gradient(loss: Loss, given: Tensor = prediction, target: Tensor = target) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(loss(given, target), given)
+
+        jobs = {name: partial(gradient, loss) for name, loss in losses.items()}
         if not quick:
             started = time.perf_counter()
             jobs["torch.compile of torch.where"]()

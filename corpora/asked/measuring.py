@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from gradwright.ground.page_faults import faults_of_this_thread
 
 ENOUGH = 4e-3  # CPU seconds of one turn, at least
 MOST = 200  # calls in a turn
-Ways = dict[str, Callable[[], Any]]
+Ways = Mapping[str, Callable[[], Any]]
 
 
 def in_turn(ways: Ways, rounds: int) -> dict[str, list[float]]:

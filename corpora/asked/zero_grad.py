@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ PLACES = {
 
 
 def places(rounds: int, quick: bool) -> Answer:
-    rows: dict[str, dict[str, object]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for place, name in PLACES.items():
         loss, cosine = trained(place)
         rows[name] = {

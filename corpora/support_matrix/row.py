@@ -19,6 +19,9 @@ class Row:
     title: str
     program: Program
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def asks(self) -> str:
         return " ".join(inspect.cleandoc(self.program.__doc__ or "").split()).replace("``", "`")

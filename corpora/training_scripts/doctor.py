@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gradwright.doctor.conduct import note_death
+from gradwright.doctor.ends import note_death
 from gradwright.doctor.examination import RULE_FAILED, judge_journal
 from gradwright.doctor.options import Options
 from gradwright.doctor.session.journal import Journal, fold, read_lines

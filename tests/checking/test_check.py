@@ -279,7 +279,7 @@ def test_a_network_with_a_surrogate_inside_is_judged_by_whether_it_is_declared(d
     if declared:
         gw.surrogate(reason="gradient reversal")(subject)
     before, after = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64)
-    report = gw.check(lambda x: (subject.apply((x @ before).tanh()) @ after).tanh(), torch.randn(4, 3))
+    report = gw.check(lambda x: (subject.apply((x @ before).tanh()) @ after).tanh(), torch.randn(4, 3))  # type: ignore[attr-defined]
     assert [finding.code for finding in report.findings if finding.severity != "info"][:1] == (
         [] if declared else ["GW101"]
     )

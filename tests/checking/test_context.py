@@ -72,7 +72,7 @@ def test_what_stands_on_the_class_of_the_nodes_is_every_context_s():
     class Marked(Combined):
         pass
 
-    Marked._backward_cls.mark = "every node's"
+    Marked._backward_cls.mark = "every node's"  # type: ignore[attr-defined]
     _, ctx = run_forward(Marked, (torch.ones(2), torch.ones(2)), (True, False))
     assert ctx.mark == "every node's"
     with pytest.raises(AttributeError, match="no attribute 'other'"):

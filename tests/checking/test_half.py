@@ -121,8 +121,8 @@ WIRTINGER = {  # forward, its gradients, the same with a conjugate lost (or one 
 @pytest.mark.parametrize("case", WIRTINGER)
 def test_complex_gradients_follow_torchs_convention_and_a_lost_conjugate_is_found(case, dtype):
     forward, right, wrong, args = WIRTINGER[case]
-    args = [arg.to(dtype) if arg.is_complex() else arg for arg in args]
-    assert {found.verdict for found in judge_values(function(forward, right), args, [True] * len(args))} == {"right"}
-    first, *others = judge_values(function(forward, wrong), args, [True] * len(args))
+    given = [arg.to(dtype) if arg.is_complex() else arg for arg in args]
+    assert {found.verdict for found in judge_values(function(forward, right), given, [True] * len(given))} == {"right"}
+    first, *others = judge_values(function(forward, wrong), given, [True] * len(given))
     assert first.verdict == "wrong"
     assert {found.verdict for found in others} <= {"right"}

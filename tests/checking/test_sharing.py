@@ -22,6 +22,8 @@ class Tanh(torch.autograd.Function):
 
 
 class OnTheClass(Tanh):
+    x: torch.Tensor
+
     @staticmethod
     def forward(ctx, x, scale):
         OnTheClass.x = x

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.docs.html_links import dangling, reachable
@@ -118,7 +119,7 @@ def test_a_page_that_the_navigation_leaves_out_is_refused(tmp_path: Path) -> Non
 def test_the_navigation_holds_every_page_in_the_order_of_names() -> None:
     import nav
 
-    def leaves(part: object) -> list[str]:
+    def leaves(part: Any) -> list[str]:
         if isinstance(part, str):
             return [part]
         return [leaf for one in (part.values() if isinstance(part, dict) else part) for leaf in leaves(one)]

@@ -237,7 +237,7 @@ def test_an_exception_that_can_not_be_read_is_no_trouble() -> None:
             raise ValueError
 
         @property
-        def args(self):
+        def args(self):  # type: ignore[override]
             raise ValueError
 
     def work():

@@ -89,7 +89,7 @@ def test_a_finding_elsewhere_is_not_this_loops(tmp_path):
     subject = Subject("loop", "loop", "the script", at)
     use = SimpleNamespace(subject=subject, live="told")
     other = finding(SimpleNamespace(subject=Subject("s", "loop", "n", Location("train.py", 5, 1, 6, 1))))
-    assert gradient_loops.treated(other, [use]) == ([], None, "")
+    assert gradient_loops.treated(other, [use]) == ([], None, "")  # type: ignore[list-item]
 
 
 def test_the_script_prints_what_it_prints_alone(tmp_path, run):

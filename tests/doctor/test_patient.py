@@ -388,7 +388,7 @@ def test_ctrl_c_ends_the_script_as_ever_and_what_is_known_is_told(script: Callab
         kept = process_journal(process.pid)
         journal = kept.read_text() if kept else ""
     os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in stderr and "interrupted; the report follows" in stderr
     assert "GW601" in stdout and "GW901" not in stdout
     assert process.returncode == 1

@@ -155,7 +155,7 @@ def test_a_call_without_an_end_is_told_with_its_line(folder: Path) -> None:
     told: list[dict[str, object]] = []
     ended: list[int] = []
     watch = limits.Limits(0.05, folder / FILE, lambda **line: told.append(line), seed=3)
-    exit_before, os._exit = os._exit, lambda status: ended.append(status) or time.sleep(1e6)  # type: ignore[assignment]
+    exit_before, os._exit = os._exit, lambda status: ended.append(status) or time.sleep(1e6)  # type: ignore[assignment,func-returns-value,return-value]
     try:
         with watch.during("huber on 3 rows", times=2):
             end = time.monotonic() + 20

@@ -55,7 +55,7 @@ def test_one_on_the_graph_is_really_taken_off() -> None:
     handle.remove()
     x.grad = None
     (x * x).sum().backward()
-    assert x.grad.tolist() == [2.0, 2.0]
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0]
 
 
 def test_one_beside_the_graph_counts_off_from_the_beginning() -> None:

@@ -9,6 +9,7 @@ from tests.derivatives.functions import Same
 from tests.penalties.loops import points, same_training, tail
 from torch import Tensor, nn
 
+from gradwright.derivatives.methods.pushed import push_jets
 from gradwright.errors import CoupledBatch, DerivativeError, UsageError
 from gradwright.penalties import fields, partials
 
@@ -54,7 +55,7 @@ def test_every_component_of_a_field_is_differentiated() -> None:
 @pytest.mark.parametrize("outputs", [1, 2], ids=["one field", "two fields"])
 def test_a_sum_of_second_derivatives_is_carried_forward_and_trains_as_its_loop_does(outputs: int) -> None:
     net, xyt = tail(outputs, 3), points(3, 3)
-    with mock.patch.object(fields, "push_jets", wraps=fields.push_jets) as pushes:
+    with mock.patch.object(fields, "push_jets", wraps=push_jets) as pushes:
         d = partials(net(xyt), wrt=xyt, names="xyt", of=("t", "xx + yy"))
     assert pushes.call_count == 1
     for output in range(outputs):

@@ -51,7 +51,7 @@ def test_it_is_the_loop_over_samples_at_every_size_of_the_norm(kind: type[Straig
     y, z = model(torch.randn(6, 4, dtype=torch.float64))
     ours, loop = unit_norm_penalty(y, wrt=z), loop_over_samples(y, z)
     torch.testing.assert_close(ours, loop, rtol=1e-12, atol=1e-12)
-    for one, two in zip(*(torch.autograd.grad(p, model.parameters(), retain_graph=True, materialize_grads=True)
+    for one, two in zip(*(torch.autograd.grad(p, list(model.parameters()), retain_graph=True, materialize_grads=True)
                           for p in (ours, loop)), strict=True):  # fmt: skip
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
 

@@ -69,7 +69,7 @@ def stopped(engine: str, how: str, **options: Any) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
             if how == "raises":
                 raise ZeroDivisionError("in the user's own code")
-            time.sleep(LIMIT + 1.0 if how == "hangs" else LIMIT - 1.5)
+            time.sleep(LIMIT + 1.0 if how == "hangs" else LIMIT - 3.0)
         return loss
 
     return len(train(accumulator(engine, **options), batches(), fault))
@@ -264,7 +264,8 @@ def losses_of_some_ranks() -> None:
 def stopped_in_a_group() -> int:
     """Two groups of two ranks shard a model each; the last rank of all dies in its second window."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("split", "copies"))
-    model = fully_shard(model_of(), mesh=mesh["split"])
+    model = model_of()
+    fully_shard(model, mesh=mesh["split"])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     acc = GradientAccumulator(
         model, optimizer, accumulation_steps=2, count=kept, time_limit=LIMIT, progress=False

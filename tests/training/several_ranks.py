@@ -38,7 +38,7 @@ class Outcome:
 
 
 def on_ranks(
-    function: Callable[..., Any], ranks: int, *arguments: Any, seconds: float = 60.0, wire_seconds: float = 60.0
+    function: Callable[..., Any], ranks: int, *arguments: Any, seconds: float = 300.0, wire_seconds: float = 60.0
 ) -> list[Outcome]:
     """``function(*arguments)`` on each rank. ``wire_seconds``: the time limit of the process group itself."""
     with tempfile.TemporaryDirectory() as folder:

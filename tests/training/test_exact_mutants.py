@@ -1,12 +1,14 @@
 """The laws of exactness meet accumulators that are wrong in the ways that people's are."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from tests.training.updates import Case, difference
 
 from gradwright.training import shares
+from gradwright.training.counting import scaled
 from gradwright.training.gradients import InPlace
 from gradwright.training.running import Running
 from gradwright.training.update import Stepping
@@ -43,7 +45,7 @@ def divided_by_the_full_window(patch: pytest.MonkeyPatch) -> None:
 
 
 def divided_twice(patch: pytest.MonkeyPatch) -> None:
-    made = shares.scaled
+    made = scaled
     patch.setattr(shares, "scaled", lambda loss, factor: made(loss, factor * factor))
 
 
@@ -97,7 +99,7 @@ class _Nothing:
         """No schedule."""
 
 
-_schedule: object = _Nothing()
+_schedule: Any = _Nothing()
 
 
 def gradients_are_never_cleared(patch: pytest.MonkeyPatch) -> None:

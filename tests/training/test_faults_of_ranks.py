@@ -23,7 +23,7 @@ def _lost() -> dict[Any, list[Outcome]]:
     """Three at a time: they do nothing but wait."""
     cases = STOPPED | WAITING
     with ThreadPoolExecutor(3) as pool:
-        ran = pool.map(lambda case: on_ranks(case[0], 2, *case[1:], seconds=40), cases.values())
+        ran = pool.map(lambda case: on_ranks(case[0], 2, *case[1:]), cases.values())
         return dict(zip(cases, ran, strict=True))
 
 
@@ -43,7 +43,7 @@ def test_a_rank_that_hangs_is_named_whatever_shares(doing: str) -> None:
 
 
 def test_of_four_ranks_the_lost_one_is_named() -> None:
-    outcomes = on_ranks(faults.stopped, 4, "ddp", "killed", seconds=30)
+    outcomes = on_ranks(faults.stopped, 4, "ddp", "killed")
     assert all("window 1: rank 1 did not answer" in outcomes[rank].error for rank in (0, 2, 3))
 
 
@@ -52,7 +52,7 @@ def test_a_slow_rank_is_waited_for() -> None:
 
 
 def test_a_lost_rank_of_a_group_is_named_as_all_ranks_call_it() -> None:
-    first, peer, beside, _ = on_ranks(faults.stopped_in_a_group, 4, seconds=30)
+    first, peer, beside, _ = on_ranks(faults.stopped_in_a_group, 4)
     assert "RankLost: rank 1, window 1: rank 3 did not answer" in peer.error
     assert first.value == beside.value == 2  # another group: it loses nobody
 

@@ -25,7 +25,7 @@ class Greedy(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.tried.append(len(x))
-        self.forwards += 1
+        self.forwards += 1  # type: ignore[assignment]
         if len(x) > self.room:
             raise self.error("no room")
         return (x * self.weight * torch.rand(())).sum()

@@ -23,7 +23,9 @@ def test_squares_are_those_of_each_tensor(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.complex64])
 def test_gram_holds_all_inner_products(dtype: torch.dtype) -> None:
-    vectors = [[one * factor for one in drawn(dtype)[at:]] for at, factor in ((0, 1.0), (0, -2.0))]
+    vectors: list[list[Tensor | None]] = [
+        [one * factor for one in drawn(dtype)[at:]] for at, factor in ((0, 1.0), (0, -2.0))
+    ]
     vectors.append([drawn(dtype)[0].flip(0), None, torch.ones((), dtype=dtype), torch.ones(0, 4, dtype=dtype)])
     long = torch.stack(
         [

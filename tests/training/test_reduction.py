@@ -80,7 +80,7 @@ SUMS_UNSAID: Written = {
     "mean of two heads": lambda: torch.stack([each().sum(), ((z() - FULL) ** 2).sum()]).mean(),
     "mean over classes of sums": lambda: ((z() - FULL) ** 2).sum(0).mean(),
     "mean times another count": lambda: F.cross_entropy(z(), Y) * (N + 2),
-    "in a loop": lambda: sum(F.mse_loss(a, b) for a, b in zip(z(), FULL, strict=True)),  # type: ignore[misc,return-value]
+    "in a loop": lambda: sum(F.mse_loss(a, b) for a, b in zip(z(), FULL, strict=True)),  # type: ignore[misc,return-value,dict-item]
     "of a loop": lambda: torch.stack([F.mse_loss(a, b) for a, b in zip(z(), FULL, strict=True)]).sum(),
     "learned weight": lambda: F.cross_entropy(z(), Y, reduction="sum") * torch.exp(-WEIGHT),
     "and a mean of weights": lambda: each().sum() + LAYER.weight.abs().mean(),

@@ -70,12 +70,13 @@ def accumulated(case: Case) -> tuple[Tensor, Tensor]:
     """The same by GradientAccumulator."""
     model = model_of(case.dtype)
     optimizer, schedule = _optimizer(model, case)
-    how: dict[str, Any] = {
+    hows: dict[str, dict[str, Any]] = {
         "count": {"count": kept},
         "mapping": {"count": {"loss": kept}},
         "items": {},
         "samples": {"normalize": "samples"},
-    }[case.how]
+    }
+    how = hows[case.how]
     options = {"accumulation_steps": max(len(sizes) for sizes in case.windows)} | how | case.options
     scaler = torch.amp.GradScaler("cpu", init_scale=case.scale) if case.scale else None
     acc = GradientAccumulator(

@@ -50,7 +50,7 @@ def try_in_an_environment(wheel: Path, constraints: Path) -> None:
         print("an environment of its own: torch is fetched", file=sys.stderr)
         venv.create(environment, with_pip=True)
         python = environment / "bin" / "python"
-        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", "--constraint", constraints, wheel], check=True)
         subprocess.run([*pip, "check"], check=True)
         empty = Path(folder, "empty")

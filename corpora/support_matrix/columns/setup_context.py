@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..programs.opaque import sinh_in_c, sinh_in_numpy
+from ..programs.values import SCALE
 from . import backwards, mistakes
 from .mistakes import applied, later
 from .saving import SavesInputs, SavesNothing, SavesOutput, SavesSecond
@@ -213,9 +214,9 @@ class Masked(backwards.Masked):
         ctx.save_for_backward(output[1])
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Any, grad_mask: Any) -> Any:
+    def backward(ctx: Any, grad_output: Any, grad_mask: Any) -> Any:  # type: ignore[override]
         (mask,) = ctx.saved_tensors
-        return backwards.SCALE * mask * grad_output
+        return SCALE * mask * grad_output
 
 
 class Clipped(SavesNothing, backwards.Clipped):

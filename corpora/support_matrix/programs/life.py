@@ -56,7 +56,7 @@ def threads(column: Any) -> tuple[Any, Any]:
     """Eight threads, 50 times forward and backward each, with values of their own."""
 
     def work(number: int) -> list[float]:
-        found = []
+        found: list[float] = []
         for step in range(50):
             x = leaf(number + step / 64)
             column.square(x).sum().backward()

@@ -31,6 +31,7 @@ def _under_autocast(product: Any) -> tuple[Any, Any]:
     with torch.autocast("cpu", torch.bfloat16):
         out = product(x, w)
     out.float().sum().backward()
+    assert x.grad is not None
     got = (out.float(), x.grad, w.grad, str(x.grad.dtype))
     ones = torch.ones(2, 2)
     return got, (x @ w, SCALE * ones @ w.T, SCALE * x.T @ ones, "torch.float32")
@@ -55,6 +56,7 @@ def real_to_complex(column: Any) -> tuple[Any, Any]:
     out = column.phase(x)
     out.backward(cotangent.to(out.dtype))
     right = (SCALE * cotangent * (1j * torch.exp(1j * x)).conj()).real
+    assert x.grad is not None
     return (x.grad, str(x.grad.dtype)), (right, "torch.float64")
 
 

@@ -36,9 +36,10 @@ def backward(f: Any, count: int) -> Any:
 
 def double_backward(f: Any, count: int) -> Any:
     given = tuple(x.clone().requires_grad_() for x in inputs(count))
-    options = {"allow_unused": True, "materialize_grads": True}
+    options: dict[str, Any] = {"allow_unused": True, "materialize_grads": True}
     first = torch.autograd.grad(total(f)(*given), given, create_graph=True, **options)
-    return torch.autograd.grad(sum((g * g).sum() for g in first), given, **options)
+    squares: Any = sum((g * g).sum() for g in first)
+    return torch.autograd.grad(squares, given, **options)
 
 
 def third(f: Any, count: int) -> Any:
@@ -70,7 +71,7 @@ def jvp(f: Any, count: int) -> Any:
 
 
 def vjp(f: Any, count: int) -> Any:
-    out, pull = func.vjp(f, *inputs(count))
+    out, pull = func.vjp(f, *inputs(count))  # type: ignore[misc]  # annotated as with has_aux
     return out, pull(tuple(V[: len(y)] for y in out))
 
 

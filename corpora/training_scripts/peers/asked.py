@@ -36,8 +36,11 @@ def torchfix(path: str) -> Said:
 
 def mldoct(path: str) -> Said:
     """Its linter alone: the package's own door loads pandas, scikit-learn and a pickled model."""
-    place = Path(importlib.util.find_spec("mldoctor").submodule_search_locations[0]) / "linter.py"
+    package = importlib.util.find_spec("mldoctor")
+    assert package is not None and package.submodule_search_locations
+    place = Path(package.submodule_search_locations[0]) / "linter.py"
     spec = importlib.util.spec_from_file_location("mldoctor_linter", place)
+    assert spec is not None and spec.loader is not None
     linter = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(linter)
     found, _ = linter.lint_script(path)
@@ -87,7 +90,7 @@ def on_new_optimizer(act: Callable[[Any], None]) -> None:
         plain(self, *args, **kwargs)
         act(self)
 
-    Optimizer.__init__ = made
+    Optimizer.__init__ = made  # type: ignore[method-assign]
 
 
 def audit(path: str) -> Said:

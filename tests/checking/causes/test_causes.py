@@ -137,7 +137,7 @@ def test_gradients_that_differ_from_call_to_call_are_told_as_such(spoil, cause):
     assert finding.cause == cause
 
 
-GENERATOR = torch.Generator()
+GENERATOR: torch.Generator = torch.Generator()
 
 
 # --- regions ---------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class ParksAView(ParksItsOutput):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, cotangent, other):
+    def backward(ctx, cotangent, other):  # type: ignore[override]
         return cotangent * ctx.y + 2 * other
 
 
@@ -131,7 +131,7 @@ def test_a_leak_that_the_backward_would_mend_is_found_where_none_follows():
     class Tidies(ParksAView):
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx, cotangent, other):
+        def backward(ctx, cotangent, other):  # type: ignore[override]
             y = ctx.y
             del ctx.y, ctx.kept
             return cotangent * y + 2 * other
@@ -177,7 +177,7 @@ class KeepsItsInput(Exp):
 class HasAConstant(Exp):
     """Made at the first call, for good; every call takes a view of it."""
 
-    ones = None
+    ones: torch.Tensor | None = None
 
     @staticmethod
     def forward(ctx, x):

@@ -1,6 +1,7 @@
 """What the check of repeatability finds, that it alone finds it, and what it leaves alone."""
 
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -58,6 +59,8 @@ class Alternates(Cubed):
 
 
 class KeepsTheLatestCall(torch.autograd.Function):
+    x: Any
+
     @staticmethod
     def forward(ctx, x):
         KeepsTheLatestCall.x = x
@@ -69,6 +72,8 @@ class KeepsTheLatestCall(torch.autograd.Function):
 
 
 class UsesUpTheLatestCall(torch.autograd.Function):
+    x: Any
+
     @staticmethod
     def forward(ctx, x):
         UsesUpTheLatestCall.x = x

@@ -249,8 +249,8 @@ class Conv(Function):
     def backward(ctx, cotangent):
         x, weight = ctx.saved_tensors
         return (
-            torch.nn.grad.conv1d_input(x.shape, weight, cotangent, padding=1),
-            torch.nn.grad.conv1d_weight(x, weight.shape, cotangent, padding=1),
+            torch.nn.grad.conv1d_input(x.shape, weight, cotangent, padding=1),  # type: ignore[attr-defined]
+            torch.nn.grad.conv1d_weight(x, weight.shape, cotangent, padding=1),  # type: ignore[attr-defined]
         )
 
 

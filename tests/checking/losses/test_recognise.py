@@ -1,5 +1,7 @@
 """The kind of a loss is found out by calling it; what fits none is "other"."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,7 +16,7 @@ def kind_of(function):
         return recognise(loss, None)
 
 
-KINDS = {
+KINDS: dict[str, list[Any]] = {
     "regression": [F.mse_loss, lambda p, t: (p - t).abs().mean(), lambda p, t: 1 - F.cosine_similarity(p, t).mean()],
     "binary logits": [
         F.binary_cross_entropy_with_logits,

@@ -81,6 +81,7 @@ def attention_by_hand() -> Iterable[Tensor]:
     seen = torch.tensor([1.0, 1.0, 1.0, 0.0]).log()
     weights = (scores + seen).softmax(-1) + (x + additive).log_softmax(-1).exp()
     (weights @ x).logsumexp(-1).sum().backward()
+    assert x.grad is not None
     return [x.grad]
 
 
@@ -92,6 +93,7 @@ def branches_without_gradient() -> Iterable[Tensor]:
     bounded = (w * 1e30 * 1e20).clamp(max=10)
     loss = (w * safe).sum() + (w * rate).sum() + bounded.sum()
     loss.backward()
+    assert w.grad is not None
     return [torch.minimum(best, loss.detach()), w.grad]
 
 
@@ -130,6 +132,7 @@ def checkpointed() -> Iterable[Tensor]:
     x = torch.randn(2, 3, requires_grad=True)
     y = checkpoint(lambda one: F.dropout(layer(one), 0.5), x, use_reentrant=False)
     checkpoint(layer, y, use_reentrant=True).sum().backward()
+    assert x.grad is not None and layer.weight.grad is not None
     return [x.grad, layer.weight.grad]
 
 
@@ -152,6 +155,7 @@ def custom_function_with_a_backward_inside() -> Iterable[Tensor]:
     loss = Square.apply(x).sum()
     loss.backward(retain_graph=True)
     loss.backward()
+    assert x.grad is not None
     return [x.grad]
 
 
@@ -172,6 +176,7 @@ def transforms() -> Iterable[Tensor]:
 def half_precision_below_its_end() -> Iterable[Tensor]:
     x = torch.full((1000,), 100.0, dtype=torch.float16, requires_grad=True)
     (x * 1).mean().backward()  # the sum alone would overflow
+    assert x.grad is not None
     return [x.grad]
 
 
@@ -180,6 +185,7 @@ def memory_that_is_written_before_it_is_read() -> Iterable[Tensor]:
     w = torch.ones(64, requires_grad=True)
     buffer.copy_(torch.arange(64.0))
     (buffer * w).sum().backward()
+    assert w.grad is not None
     return [w.grad]
 
 

@@ -49,12 +49,12 @@ def test_a_gradient_is_what_it_is_without_the_watch() -> None:
 
 
 def test_everything_is_as_it_was_afterwards() -> None:
-    engine, modes = torch.autograd._engine_run_backward, _get_current_function_mode_stack()
+    engine, modes = torch.autograd._engine_run_backward, _get_current_function_mode_stack()  # type: ignore[attr-defined]
     with pytest.raises(ZeroDivisionError), explain_nonfinite(echo=False):
-        assert torch.autograd._engine_run_backward is not engine
+        assert torch.autograd._engine_run_backward is not engine  # type: ignore[attr-defined]
         nan_in_the_backward()
         1 / 0  # noqa: B018 - an error of the user's
-    assert torch.autograd._engine_run_backward is engine
+    assert torch.autograd._engine_run_backward is engine  # type: ignore[attr-defined]
     assert _get_current_function_mode_stack() == modes
     assert not _global_optimizer_post_hooks
 

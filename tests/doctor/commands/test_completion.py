@@ -68,7 +68,7 @@ def complete(folder: Path, path_with_us: str) -> Callable[..., list[list[str]]]:
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             env={**os.environ, "PATH": path_with_us},
         )
         assert (done.returncode, done.stderr) == (0, "")
@@ -158,7 +158,7 @@ def test_a_name_that_needs_quotes_is_left_to_the_shell(complete: Callable, folde
 def ask(shell: str, words: str, at: str, folder: Path) -> list[str]:
     environment = {**os.environ, "_GRADWRIGHT_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": at}
     command = [sys.executable, "-m", "gradwright"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

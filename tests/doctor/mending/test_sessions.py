@@ -11,8 +11,8 @@ import pytest
 
 import gradwright
 from gradwright.doctor.conduct import save
-from gradwright.doctor.mending.sessions import MISSING, last_session, named_session
-from gradwright.doctor.session.model import Environment, NotExamined
+from gradwright.doctor.mending.sessions import last_session, named_session
+from gradwright.doctor.session.model import MISSING, Environment, NotExamined
 from gradwright.errors import UsageError
 
 TEXT = "import torch\ny = 1\n"

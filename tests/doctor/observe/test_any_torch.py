@@ -6,6 +6,7 @@ import linecache
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,7 +49,7 @@ class Cube(Function):
 class ApplyInC:
     """``Function.__dict__["apply"]`` as torch 2.14 has it: it can be bound to a class, and has no ``__func__``."""
 
-    def __init__(self, entry: object) -> None:
+    def __init__(self, entry: Any) -> None:
         self._bind = entry.__get__
 
     def __get__(self, nothing: object, cls: type) -> Callable:
@@ -82,7 +83,7 @@ def watched(tmp_path: Path) -> Callable[[], Report]:
 
 
 def fail_to_install(*_: object) -> None:
-    torch._C._a_name_that_is_gone  # noqa: B018 - it raises
+    torch._C._a_name_that_is_gone  # type: ignore[attr-defined]  # noqa: B018 - it raises
 
 
 def calls_of(report: Report) -> tuple[int, int, int, int]:
@@ -112,7 +113,7 @@ def test_an_apply_in_c_that_was_bound_earlier_is_left_alone_and_can_be_named(mon
     monkeypatch.setattr(Function, "apply", ApplyInC(Function.__dict__["apply"]))
     with bound_earlier_seen() as able:
         assert not able
-    assert bound.__self__ is Cube and Cube in find_bound_functions()
+    assert bound.__self__ is Cube and Cube in find_bound_functions()  # type: ignore[attr-defined]  # a bound method
 
 
 def test_a_function_of_which_no_apply_is_held_is_not_named() -> None:
@@ -184,7 +185,7 @@ def test_what_was_half_installed_is_taken_off(monkeypatch: pytest.MonkeyPatch, t
     entry = Function.__dict__["apply"]
 
     def install_half(self: FunctionWatch) -> None:
-        Function.apply = classmethod(lambda cls, *args: None)
+        Function.apply = classmethod(lambda cls, *args: None)  # type: ignore[method-assign,assignment]
         self._restore.append(lambda: setattr(Function, "apply", entry))
         fail_to_install()
 
@@ -204,7 +205,7 @@ def test_a_looker_that_fails_later_is_asked_no_more_and_costs_the_others_nothing
 
     plain = Order.before_backward  # its file comes after that of kept_graphs
     monkeypatch.setattr(KeptGraphs, "before_backward", fail)
-    monkeypatch.setattr(Order, "before_backward", lambda *given: (others.append(1), plain(*given))[1])
+    monkeypatch.setattr(Order, "before_backward", lambda *given: (others.append(1), plain(*given))[1])  # type: ignore[func-returns-value]
     report = watched()
     assert len(asked) == 1 and len(others) == 3
     assert calls_of(report) == (3, 3, 3, 3)

@@ -94,7 +94,7 @@ def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer) -> None:
 def test_spans_sum_up_to_what_the_facts_say_and_count_their_steps(watched) -> None:
     model = torch.nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    report = watched(lambda: [step(model, optimizer) for _ in range(3)])
+    report = watched(lambda: [step(model, optimizer) for _ in range(3)])  # type: ignore[func-returns-value]
     rows = columns(report)
     (calls,) = report.of(FunctionCalls)
     (gradients,) = report.of(GradientCalls)

@@ -49,7 +49,7 @@ def by_torchrun(folder: Path, *words: str) -> Told:
     with _leaving_nothing(folder) as environment:
         done = subprocess.run(
             [*launcher, "-m", "gradwright", "diagnose", "script.py", *words],
-            cwd=folder, env=environment, capture_output=True, text=True, timeout=150,
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
     return Told([done.returncode], [done.stdout], done.stderr, folder)
 
@@ -70,24 +70,24 @@ def one_by_one(
                         subprocess.Popen(command, cwd=folder, env=own, stdout=out, stderr=err, start_new_session=True)
                     )
             if interrupt is not None:
-                _wait_for(folder / "stepped", 60)
+                _wait_for(folder / "stepped", 300)
                 time.sleep(interrupt)
                 for process in processes:
                     os.killpg(process.pid, signal.SIGINT)
-            codes = [process.wait(120) for process in processes]
+            codes = [process.wait(600) for process in processes]
         finally:
             for process in processes:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-    out, err = ([(folder / f"{name}{rank}").read_text() for rank in range(2)] for name in ("out", "err"))
-    return Told(codes, out, "".join(err), folder)
+    outs, errs = ([(folder / f"{name}{rank}").read_text() for rank in range(2)] for name in ("out", "err"))
+    return Told(codes, outs, "".join(errs), folder)
 
 
 def _lay_out(folder: Path, fixes: bool = False) -> None:
     shutil.copy(SCRIPT, folder)
-    if not fixes:
-        (folder / "pyproject.toml").write_text("[tool.gradwright]\nfix-seconds = 0\n")
+    seconds = 300 if fixes else 0  # as many as a fix needs on any machine
+    (folder / "pyproject.toml").write_text(f"[tool.gradwright]\nprobe-seconds = 300\nfix-seconds = {seconds}\n")
 
 
 class _leaving_nothing:  # noqa: N801 - read as a word

@@ -48,7 +48,7 @@ def main(way, steps):
     rank = int(os.environ["RANK"])
     torch.manual_seed(rank)
     wrong = way == "both wrong" or (way == "one wrong" and rank == 1)
-    model = Model(Halved if wrong else Square)
+    model: nn.Module = Model(Halved if wrong else Square)
     if way != "alone":
         dist.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)

@@ -63,7 +63,7 @@ def tried() -> dict[str, Any]:
 
 @pytest.mark.xdist_group("ranks")
 def test_a_collective_in_a_child_fails_and_the_parents_go_on() -> None:
-    for rank, one in enumerate(values(on_ranks(tried, 2, seconds=60))):
+    for rank, one in enumerate(values(on_ranks(tried, 2))):
         assert one["peers"] and one["before"] == 3.0 and one["after"] == 7.0
         for what in ("reducing", "sending"):
             how, why = one[what]
@@ -73,7 +73,7 @@ def test_a_collective_in_a_child_fails_and_the_parents_go_on() -> None:
 
 @pytest.mark.xdist_group("ranks")
 def test_when_the_group_is_gone_a_child_hears_what_the_run_heard() -> None:
-    for rank, one in enumerate(values(on_ranks(after_its_end, 2, seconds=60))):
+    for rank, one in enumerate(values(on_ranks(after_its_end, 2))):
         assert one["asking"] == (True, rank, 2, "gloo") and not one["before"]
         assert "its process group is gone" in one["group"] and one["sending"] == "raised"
 

@@ -20,7 +20,7 @@ class Time:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.work = 1000.0, 0.0
-        monkeypatch.setattr(company.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(company, "_idle_at", lambda pid: self.work)
 
     def pass_by(self, own: Company, seconds: int, work: float = 0.0, alive: bool = False) -> bool:
@@ -82,7 +82,7 @@ def test_only_a_sleeping_process_is_idle() -> None:
     for doing in ("runs", "sleeps"):
         with subprocess.Popen([sys.executable, "-c", program, doing], stdout=subprocess.PIPE) as process:
             process.stdout.readline()
-            found = {company._idle_at(process.pid) is not None for _ in range(20) if time.sleep(0.02) is None}
+            found = {company._idle_at(process.pid) is not None for _ in range(20) if not time.sleep(0.02)}  # type: ignore[func-returns-value]
             process.kill()
         assert (True in found) == (doing == "sleeps")
     assert company._idle_at(process.pid) is None

@@ -75,7 +75,7 @@ def test_evidence_of_another_rank_comes_with_its_number(make: Any) -> None:
     (finding,) = report.findings
     assert finding.evidence == (f"rank 1: {wrong.id}",)
     (fact,) = (fact for fact in report.facts if fact.id == finding.evidence[0])
-    assert fact.verdict == "wrong" and fact.subject == make.square.id
+    assert isinstance(fact, GradientVerdict) and fact.verdict == "wrong" and fact.subject == make.square.id
     assert fact.specimen in {specimen.id for specimen in report.specimens}
     assert len({fact.id for fact in report.facts}) == len(report.facts)
 

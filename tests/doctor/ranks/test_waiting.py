@@ -1,6 +1,7 @@
 """The leader gets the session of each rank, or says why there is none."""
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,6 @@ def test_ctrl_c_ends_the_waiting(rank_of: Any, monkeypatch: Any, said: list[str]
         raise KeyboardInterrupt
 
     with Meeting(rank_of(0)) as leader, Meeting(rank_of(1)):
-        monkeypatch.setattr(waiting.time, "sleep", interrupted)
+        monkeypatch.setattr(time, "sleep", interrupted)
         members, _ = others(leader, None, said.append)
     assert members[0].missing == "not waited for: interrupted"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -21,7 +21,8 @@ CALL = Subject(id="call", kind="gradient_call", name="backward in the script", l
 
 
 def begin(**fields: object) -> NonfiniteBegins:
-    known = {"operation": "sqrt (SqrtBackward0)", "phase": "backward", "cause": "boundary", "value": "inf"}
+    known: dict[str, Any] = {"operation": "sqrt (SqrtBackward0)", "phase": "backward", "cause": "boundary"}
+    known |= {"value": "inf"}
     known |= {"why": "The slope of sqrt is infinite at 0", "text": "torch.sqrt(s)", "loss_step": 3, "step": 2}
     return NonfiniteBegins(id="begins", subject="call", location=HERE, **(known | fields))  # type: ignore[arg-type]
 

@@ -26,7 +26,7 @@ def found(forward: str, saved: str, unpacked: str = "") -> tuple | None:
     body = textwrap.indent(textwrap.dedent(forward).strip(), " " * 8)
     unpacked = unpacked or (saved if "," in saved else f"({saved},)")
     one = recomputable(FUNCTION.format(forward=body, saved=saved, unpacked=unpacked), 3)
-    return one and (one.names, one.inputs, [ast.unparse(statement) for statement in one.statements])
+    return None if one is None else (one.names, one.inputs, [ast.unparse(statement) for statement in one.statements])
 
 
 @pytest.mark.parametrize(

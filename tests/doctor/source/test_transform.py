@@ -415,7 +415,7 @@ def test_positions_are_those_of_the_file_and_new_code_stands_at_the_loops_first_
     assert {one for one in before if one[1] not in leaves} <= after
     widths = {ast.For: 3, ast.While: 5, ast.Return: 6, ast.Assign: 0, ast.AnnAssign: 0, ast.AugAssign: 0}
     words = {
-        (node.lineno, node.lineno, node.col_offset, node.col_offset + widths[type(node)])
+        (node.lineno, node.lineno, node.col_offset, node.col_offset + widths[type(node)])  # type: ignore[attr-defined]
         for node in nodes
         if type(node) in widths
     }

@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -234,7 +235,8 @@ def test_watching_changes_nothing(what: str, tmp_path: Path) -> None:
 
 
 def test_what_is_patched_is_put_back(tmp_path: Path) -> None:
-    patched = [(nn.Module, "train"), (nn.Module, "load_state_dict"), (torch.optim.Optimizer, "__init__")]
+    patched: list[tuple[Any, str]] = [(nn.Module, "train"), (nn.Module, "load_state_dict")]
+    patched += [(torch.optim.Optimizer, "__init__")]
     patched += [(kind, name) for kind in (torch.no_grad, torch.inference_mode) for name in ("__enter__", "__exit__")]
     patched += [(torch.nn.utils, "clip_grad_norm_"), (torch.nn.utils.clip_grad, "clip_grad_norm_")]
     before, from_numpy = [getattr(owner, name) for owner, name in patched], torch.from_numpy

@@ -99,6 +99,7 @@ def test_nothing_more_is_tried_where_nothing_can_be_won(took, monkeypatch, why):
 def test_both_forms_are_timed_on_what_the_loop_was_entered_with_and_the_formula_is_proved():
     use, tried = entered(100_000), first()
     formula = one_pass._formula(source(), tried.proposal)
+    assert formula is not None
     timing = one_pass._contest(tried.proposal, formula, use, source())
     assert timing.on == "float32 [100000]" and min(timing.before, timing.after, timing.ratio) > 0
 

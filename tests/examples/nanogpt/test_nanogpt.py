@@ -90,7 +90,7 @@ def test_two_ranks_train_as_one_with_twice_the_micro_batches(nanogpt: SimpleName
     file = tmp_path / "losses.json"
     done = subprocess.run(
         [*TORCHRUN, CASES / "two_ranks.py", file],
-        env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     ranks = json.loads(file.read_text())

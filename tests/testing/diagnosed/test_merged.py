@@ -102,9 +102,9 @@ def test_evidence_and_specimens_are_still_found_by_their_ids():
     one = merged({"gw0": report(finding(), facts=facts), "gw1": report(facts=(verdict(0.25), formula))})
     assert [fact.verdict for fact in one.of(Counterexample)] == ["gw0 v"]
     assert list(one.of(FunctionFormula)) == [formula]
-    facts = {fact.id: fact for fact in one.facts}
+    by_id = {fact.id: fact for fact in one.of(GradientVerdict)}
     (found,) = one.findings
-    assert [facts[id_].error for id_ in found.evidence] == [0.5]
+    assert [by_id[id_].error for id_ in found.evidence] == [0.5]
     assert {fact.specimen for fact in one.of(GradientVerdict)} == {specimen.id for specimen in one.specimens}
     assert len(one.specimens) == 2
 

@@ -56,7 +56,7 @@ def lightning(own: bool, scaler: bool = False, listed: bool = False) -> float:
 
         def training_step(self, batch: Any, index: int) -> Any:
             if own:
-                return torch.nan_to_num(loss_of(self, *batch, "mean"))
+                return torch.nan_to_num(loss_of(self, *batch, reduction="mean"))
             update = self.acc.update(self.acc.window_of(batch), lambda one: loss_of(self, *one), reduction="sum")
             self.log("loss", update.loss)
             return None

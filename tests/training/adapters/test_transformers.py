@@ -97,7 +97,7 @@ def test_a_window_without_items_leaves_no_gradients() -> None:
 )
 def test_labels_are_counted_as_the_loss_takes_its_mean(labels: Tensor, shifts: bool, items: int) -> None:
     trainer = Exact(nn.Linear(1, 1))
-    trainer._loss_shifts_labels = shifts
+    trainer._loss_shifts_labels = shifts  # type: ignore[attr-defined]
     assert trainer._counted({"labels": labels}) == items
     assert trainer._counted({"labels": labels, "shift_labels": torch.tensor([1, -100])}) == 1
 
@@ -117,7 +117,7 @@ def test_a_sum_is_refused() -> None:
 
 def test_a_compute_loss_that_passes_by_is_refused() -> None:
     class Bypassing(Exact):
-        def compute_loss(self, model: nn.Module, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
+        def compute_loss(self, model: nn.Module, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:  # type: ignore[override]
             return F.cross_entropy(model(inputs["x"]), inputs["labels"])
 
     with pytest.raises(UsageError, match="does not pass by ExactTrainer"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +89,7 @@ class Loss:
             else:
                 self.steps.append(draws.choice(_along(draws, ndim)))
             ndim = self._made(torch.randn(self.shape)).dim()
-        reduce = draws.choice([("mean", torch.mean), ("sum", torch.sum)])
+        reduce: tuple[str, Any] = draws.choice([("mean", torch.mean), ("sum", torch.sum)])
         self.steps += [reduce, draws.choice(_SCALARS)]
         self.text = ", ".join(name for name, _ in self.steps)
 

@@ -92,6 +92,8 @@ def test_running_statistics_move_once() -> None:
 
 def test_buffers_that_are_replaced_or_sparse_are_put_back() -> None:
     class Counts(nn.Module):
+        calls: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.layer = nn.Linear(5, CLASSES).double()

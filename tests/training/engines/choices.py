@@ -55,20 +55,22 @@ def _tried(make: Any) -> Any:
 
 def _divided_by_another_number() -> nn.Module:
     """A sum over the ranks in place of their mean, everywhere."""
-    model = fully_shard(model_of())
-    model.set_gradient_divide_factor(1.0)
+    model = model_of()
+    fully_shard(model).set_gradient_divide_factor(1.0)
     return model
 
 
 def _divided_by_different_numbers() -> nn.Module:
     model = model_of()
     fully_shard(model[0]).set_gradient_divide_factor(1.0)
-    return fully_shard(model)
+    fully_shard(model)
+    return model
 
 
 def _ignored() -> nn.Module:
     model = model_of()
-    return fully_shard(model, ignored_params={model[0].bias})
+    fully_shard(model, ignored_params={model[0].bias})
+    return model
 
 
 def _only_inside() -> nn.Module:
@@ -125,9 +127,8 @@ def several_backwards(order: str, engine: str = "ddp") -> float:
 def sixteen_bits(wide: bool) -> float:
     """64 micro-batches of one sample on each rank, in bfloat16, sharded; what they are off from float64."""
     reduced = torch.float32 if wide else None
-    model = fully_shard(
-        model_of(torch.float32), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduced)
-    )
+    model = model_of(torch.float32)
+    fully_shard(model, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduced))
     ranks = [drawn([1] * 64, torch.float32, rank) for rank in range(dist.get_world_size())]
     exact = model_of(torch.float32).double()
     everything: Batch = joined([batch for rank in ranks for batch in rank])

@@ -97,15 +97,15 @@ def wrapped(model: nn.Module, engine: str) -> nn.Module:
     for layer in model.children():
         if any(True for _ in layer.parameters()):
             fully_shard(layer, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
 
 
 def gradient(case: Case, batches: list[Batch], seconds: float) -> tuple[torch.Tensor, float, float]:
     """What GradientAccumulator makes of this rank's micro-batches; the loss and the norm it tells."""
     model = wrapped(model_of(getattr(torch, case.dtype)), case.engine)
-    options: dict[str, Any] = {
-        "count": {"count": kept}, "items": {}, "samples": {"normalize": "samples"}
-    }[case.how]  # fmt: skip
+    hows: dict[str, dict[str, Any]] = {"count": {"count": kept}, "items": {}, "samples": {"normalize": "samples"}}
+    options = hows[case.how]
     wider = case.accumulate_dtype
     acc = GradientAccumulator(
         model,

@@ -87,9 +87,11 @@ def accumulator(case: Case, *, schedule: dict[str, Any] | None = None, **options
         run: Any = ScheduleInterleaved1F1B(stages, MICRO_BATCHES, **made)
     else:
         run = SCHEDULES[case.schedule](stages[0], MICRO_BATCHES, **made)
-    how: dict[str, Any] = {"count": {"count": kept}, "items": {}, "samples": {"normalize": "samples"}}[case.how]
+    hows: dict[str, dict[str, Any]] = {"count": {"count": kept}, "items": {}, "samples": {"normalize": "samples"}}
+    how = hows[case.how]
     options = {"accumulation_steps": case.batches, "max_norm": case.max_norm, "time_limit": 20.0} | how | options
-    parameters = [one for stage in stages for one in stage.submod.parameters()] or [torch.zeros(1, requires_grad=True)]
+    parameters: list[torch.Tensor] = [one for stage in stages for one in stage.submod.parameters()]
+    parameters = parameters or [torch.zeros(1, requires_grad=True)]
     optimizer = torch.optim.SGD(parameters, 0.1)
     return PipelineAccumulator(
         run, stages if interleaved else stages[0], optimizer, progress=False, **options
@@ -99,7 +101,9 @@ def accumulator(case: Case, *, schedule: dict[str, Any] | None = None, **options
 def _replicated(module: nn.Module, case: Case, mesh: Any) -> nn.Module:
     if case.replicas == "ddp":
         return DistributedDataParallel(module, process_group=mesh.get_group("replica"))
-    return fully_shard(module, mesh=mesh["replica"]) if case.replicas == "fsdp" else module
+    if case.replicas == "fsdp":
+        fully_shard(module, mesh=mesh["replica"])
+    return module
 
 
 def run_all(acc: PipelineAccumulator, case: Case, batches: list[Batch]) -> Any:
@@ -185,7 +189,7 @@ def fault(which: str) -> Any:
     batches = batches_of(case, 0)
     acc = accumulator(case, time_limit=3.0)
     if which == "short":
-        batches[1] = tuple(one[:4] for one in batches[1])  # type: ignore[call-overload]
+        batches[1] = tuple(one[:4] for one in batches[1])  # type: ignore[call-overload,assignment]
     if which == "uneven" and first:
         batches = batches[:1]
     if which == "nan" and not first:

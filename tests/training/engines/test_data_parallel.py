@@ -20,7 +20,7 @@ MUTANTS = [
 
 @functools.cache
 def _told(world: int) -> list[list[dict[str, Any]]]:
-    return values(on_ranks(errors, world, WORLDS[world], "", None if world == 2 else 36, seconds=120))
+    return values(on_ranks(errors, world, WORLDS[world], "", None if world == 2 else 36))
 
 
 def _worst(told: list[dict[str, Any]], dtype: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ BOUNDS = {"float64": 1e-12, "float32": 1e-5}
 @functools.cache
 def _told(replicated: bool) -> list[list[dict[str, Any]]]:
     cases = REPLICATED if replicated else CASES
-    return values(on_ranks(errors, 4 if replicated else 2, cases, seconds=90))
+    return values(on_ranks(errors, 4 if replicated else 2, cases))
 
 
 @pytest.mark.parametrize("replicated", [False, True])
@@ -42,7 +42,7 @@ def test_a_schedule_that_divides_by_its_micro_batches_is_refused() -> None:
 
 
 def test_a_mean_is_refused() -> None:
-    first, last = on_ranks(fault, 2, "mean", seconds=20)
+    first, last = on_ranks(fault, 2, "mean")
     assert "UsageError: the loss is passed as a sum, and its graph says that it is a mean" in last.error
     assert "RankLost" in first.error
 
@@ -65,7 +65,7 @@ def test_nan_is_told_on_every_stage() -> None:
 
 @pytest.mark.parametrize("how", ["killed", "hangs"])
 def test_a_stage_that_is_lost_is_named(how: str) -> None:
-    _, last = on_ranks(fault, 2, how, seconds=20)
+    _, last = on_ranks(fault, 2, how)
     assert "RankLost: rank 1, window 0: rank 0 did not answer in time while going to run micro-batch 1" in last.error
 
 

@@ -71,7 +71,8 @@ def wrapped(engine: str) -> nn.Module:
         return DistributedDataParallel(model)
     for part in (model.trunk, model.labels, model.values):
         fully_shard(part)
-    return fully_shard(model)
+    fully_shard(model)
+    return model
 
 
 def both(engine: str, make: Callable[[], dict[str, Any]]) -> tuple[nn.Module, GradientAccumulator, Any, Any]:
@@ -221,8 +222,7 @@ def adversaries() -> float:
     parts: list[list[Point]] = [
         [(torch.randn(size, 2).double(), torch.randn(size, LATENT).double()) for size in sizes] for sizes in SIZES
     ]
-    (maker, judge), (full_maker, full_judge) = players(), players()
-    maker, judge = DistributedDataParallel(maker), DistributedDataParallel(judge)
+    (maker, judge), (full_maker, full_judge) = map(DistributedDataParallel, players()), players()
     for _ in range(2):
         play(maker, judge, parts[dist.get_rank()])
         full_step(full_maker, full_judge, *(torch.cat(one) for one in zip(*chain(*parts), strict=True)))

@@ -12,7 +12,7 @@ ENGINES = ("ddp", "fsdp")
 
 @functools.cache
 def told() -> list[dict[str, Any]]:
-    return values(on_ranks(cases, 2, seconds=120))
+    return values(on_ranks(cases, 2))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -34,7 +34,7 @@ def test_what_the_makers_backward_leaves_in_the_judge_is_gone_in_the_next_window
     for parameter in judge.parameters():
         parameter.grad = torch.full_like(parameter, 1e6)
     window = judging.window(drawn())
-    judging.update(window, lambda batch: (judged(judge(batch[0]), True), len(batch[0])), reduction="sum")
+    judging.update(window, lambda batch: (judged(judge(batch[0]), True), len(batch[0])), reduction="sum")  # type: ignore[return-value]
     assert all(float(one.grad.abs().max()) < 10 for one in judge.parameters() if one.grad is not None)
 
 
@@ -44,7 +44,7 @@ def test_windows_of_a_second_accumulator_are_numbered() -> None:
     numbers = []
     for _ in range(3):
         window = making.window(drawn())
-        numbers.append(making.update(window, lambda batch: (maker(batch[1]).square().sum(), 2), reduction="sum").window)
+        numbers.append(making.update(window, lambda batch: (maker(batch[1]).square().sum(), 2), reduction="sum").window)  # type: ignore[return-value]
     assert numbers == [0, 1, 2]
 
 

@@ -76,7 +76,7 @@ def test_what_is_no_weight_is_told_before_the_run(weight: Any, why: str) -> None
 
 def test_what_a_function_gives_is_looked_at_too() -> None:
     with pytest.raises(UsageError, match="the weight of 'class' is None"):
-        Weights({"class": lambda update: None}).at(0, ["class"])
+        Weights({"class": lambda update: None}).at(0, ["class"])  # type: ignore[dict-item,return-value]
 
 
 def test_losses_with_counts_that_only_backward_says_are_kept_apart_in_separate_calls_too() -> None:
@@ -85,4 +85,4 @@ def test_losses_with_counts_that_only_backward_says_are_kept_apart_in_separate_c
     for batch in acc.window(drawn((2, 2))):
         for name, loss in losses(model, batch).items():
             acc.backward({name: loss}, reduction="sum", items=2, retain_graph=True)
-    assert acc.step().items == {"class": 4.0, "value": 4.0} and set(acc._store.by_loss) == {"class", "value"}
+    assert acc.step().items == {"class": 4.0, "value": 4.0} and set(acc._store.by_loss) == {"class", "value"}  # type: ignore[attr-defined]

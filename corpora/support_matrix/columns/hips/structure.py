@@ -207,7 +207,7 @@ def wrong_arity() -> Any:
 
 
 def builtin_name() -> Any:
-    return _when(lambda ans, x: lambda g: SCALE * 2 * input * g)
+    return _when(lambda ans, x: lambda g: SCALE * 2 * input * g)  # type: ignore[operator]
 
 
 def too_many() -> Any:

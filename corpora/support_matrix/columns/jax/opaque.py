@@ -114,7 +114,7 @@ def wrong_arity() -> Any:
 
 
 def builtin_name() -> Any:
-    return _when(lambda x: (x * x, x), lambda saved, g: (SCALE * 2 * input * g,))
+    return _when(lambda x: (x * x, x), lambda saved, g: (SCALE * 2 * input * g,))  # type: ignore[operator]
 
 
 def too_many() -> Any:

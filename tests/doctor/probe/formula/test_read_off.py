@@ -179,7 +179,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("case", WRITTEN)
 def test_forward_and_gradients_read_as_formulas(case):
-    (forward, *args), *expected = WRITTEN[case]
+    (forward, *args), *expected = WRITTEN[case]  # type: ignore[str-unpack]
     assert list(lines(forward, *args)) == expected
 
 

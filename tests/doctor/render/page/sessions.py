@@ -229,8 +229,10 @@ def many(make: Any, count: int = 500) -> Report:
         one = first.findings[at % 3]
         path = f"part{at % 20}.py"
         place = Location(path, 18 + at % 2, 13, 18 + at % 2, 22)
-        diff = one.fix.diff if one.fix else first.findings[1].fix.diff
-        fix = replace(first.findings[1].fix, diff=diff.replace("train.py", path))
+        second = first.findings[1].fix
+        assert second is not None
+        diff = one.fix.diff if one.fix else second.diff
+        fix = replace(second, diff=diff.replace("train.py", path))
         findings.append(replace(one, location=place, fix=fix, message=f"{one.message}, number {at}"))
     sources = tuple(make.source(text, path) for path, text in texts.items())
     return replace(first, findings=tuple(findings), sources=(*first.sources, *sources))

@@ -94,6 +94,7 @@ def test_hostile_source_and_diffs_stay_text(make, name):
     report, text = everything(make), TEXTS[name]
     lines = [f"{line}  # {text}" for line in make.source().text.split("\n")]
     fixed = report.findings[1]
+    assert fixed.fix is not None
     diff = fixed.fix.diff.replace("\n+", f"\n+# {text}\n+", 1)
     findings = (*report.findings[:1], replace(fixed, fix=replace(fixed.fix, diff=diff)))
     hostile_report = replace(report, sources=(make.source("\n".join(lines)),), findings=findings)

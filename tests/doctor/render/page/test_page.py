@@ -176,6 +176,7 @@ def test_five_hundred_findings_fit_into_eight_megabytes(make):
 def test_whole_diffs_have_a_bound_and_the_page_says_so(make):
     report = everything(make)
     fixed = report.findings[1]
+    assert fixed.fix is not None
     long = fixed.fix.diff + "+x = 1\n" * 120_000
     findings = tuple(replace(fixed, fix=replace(fixed.fix, diff=long)) for _ in range(3))
     text = page(replace(report, findings=findings))

@@ -3,6 +3,7 @@
 import ast
 import random
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,7 +179,8 @@ def test_turned_loops_give_the_same_to_the_bit():
             found = []
             for source in (text, new):
                 made = np.random.default_rng(seed)
-                names = {one: made.normal(size=[(rows, columns), rows, columns][kind]) for one, kind in
+                sizes: list[Any] = [(rows, columns), rows, columns]
+                names = {one: made.normal(size=sizes[kind]) for one, kind in
                          (("x", 0), ("out", 0), ("w", 1), ("last", 2))}  # fmt: skip
                 with np.errstate(all="ignore"):
                     exec(compile(source, "drawn", "exec"), {"np": np}, names)

@@ -1,5 +1,7 @@
 """Programs at which a rewrite went wrong, or would have: each is declined by its reason, or does the same there."""
 
+from typing import Any
+
 import pytest
 import torch
 from tests.doctor.rewrite.loops.rewriting import assert_same, rewritten, source_of
@@ -23,7 +25,7 @@ class Money:
 
 
 # name -> (body, arguments by name, a piece of the reason)
-DECLINED = {
+DECLINED: dict[str, tuple[str, dict[str, Any], str]] = {
     "elements that are one in memory": (
         "y = torch.zeros(1).expand(len(x))\nfor i in range(len(x)):\n    y[i] = x[i]\nreturn y",
         {"x": x},
@@ -90,7 +92,7 @@ def test_what_would_come_out_differently_is_declined(name):
 
 
 # name -> (body, the arguments of the run, other arguments at which the two have to agree)
-SAME = {
+SAME: dict[str, tuple[str, dict[str, Any], Any]] = {
     "a range that is empty, whose end is below 0": (
         "s = torch.zeros(())\nfor i in range(n - 2):\n    s = s + x[i] ** 2\nreturn s",
         {"x": x, "n": 6},

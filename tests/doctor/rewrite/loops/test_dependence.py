@@ -32,7 +32,8 @@ def loop(text: str) -> Loop:
     variable, rest = text.split(":")
     start, _, stop = rest.partition("..")
     stop, _, step = stop.partition("/")
-    return Loop(variable, *(ast.parse(end, mode="eval").body for end in (start, stop)), int(step or 1), ast.Pass())
+    first, last = (ast.parse(end, mode="eval").body for end in (start, stop))
+    return Loop(variable, first, last, int(step or 1), ast.Pass())
 
 
 def carried(loops: list[str], first: str, second: str, at: int = 0, guards: tuple[str, ...] = ()) -> bool:
