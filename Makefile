@@ -58,7 +58,8 @@ $(PEERS_READY): $(READY) tests/real/requirements.txt tests/real/sdists.txt
 	@touch $@
 
 test-peers: $(PEERS_READY) ## tests that need large packages (torchdiffeq, torchsde, kornia, ...)
-	$(PEERS)/bin/python -m pytest -m peers tests
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PEERS)/bin/python -m pytest -n 2 --dist loadgroup -m peers \
+		$$(grep -rl --include='test_*.py' 'mark.peers' tests)
 
 $(TRITON)/.ready: $(READY)
 	$(PYTHON) -m venv $(TRITON)
