@@ -46,7 +46,7 @@ quick: $(READY) ## the tests that a change calls for first, at most three minute
 	$(BIN)/python tools/quick.py $(if $(SINCE),--since $(SINCE))
 
 durations: $(READY) ## how long each test of a whole run takes, into tests/durations.json
-	PYTHONPATH=. $(PYTEST) -p tools.durations
+	PYTHONPATH=$(CURDIR) $(PYTEST) -p tools.durations
 
 $(PEERS_READY): $(READY) tests/real/requirements.txt tests/real/sdists.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -114,12 +114,12 @@ laws = Laws[str]()
 
 
 @pytest.mark.parametrize("name", sorted(TRUTHS))
-def test_of_every_function_every_law_holds(name: str) -> None:
+def test_of_every_function_every_other_law_holds(name: str) -> None:
     laws.hold(name)
 
 
-@laws
-def float32_is_right_over_the_whole_range(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(TRUTHS))  # test_vectors.py runs it on an older processor
+def test_float32_is_right_over_the_whole_range(name: str) -> None:
     x = everywhere()
     (result,) = computed(Program(("x",), (formula(name),)), torch.float32)(x)
     error, where = worst_error(result, TRUTHS[name](x.double()), x)
