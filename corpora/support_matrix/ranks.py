@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # DDP does: here for both ranks at once
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 

@@ -98,7 +98,7 @@ class _Watcher:
     def enter(self, variables: dict[str, Any]) -> None:
         if self.until is not None:
             return  # another entry: its values are added
-        self.until = time.monotonic() + SECONDS
+        self.until = time.thread_time() + SECONDS
         mine = {name: value for name, value in variables.items() if not name.startswith("__")}
         for value in (*mine.values(), *sys._getframe(1).f_globals.values()):
             for tensor in tensors_in(value):
@@ -115,7 +115,7 @@ class _Watcher:
             found = self.values.setdefault(key, [])
             if described not in found and len(found) < MOST_OF_ONE:
                 found.append(described)
-            if self.until is not None and time.monotonic() > self.until:
+            if self.until is not None and time.thread_time() > self.until:
                 raise _EnoughError
         self.counts[key] = count + 1
         return value

@@ -107,7 +107,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
             counts.short_operations += most <= _SHORT
             counts.single_results += bool(produced) and all(tensor.numel() == 1 for tensor in produced)
             counts.bytes += sum(map(tensor_bytes, tensors))
-        if counts.operations % 64 == 0 and time.monotonic() > self._deadline:
+        if counts.operations % 64 == 0 and time.thread_time() > self._deadline:
             raise EnoughTraced
         return result
 
@@ -132,7 +132,10 @@ def is_own(path: str) -> bool:
 
 
 def trace(work: Callable[[], object], seconds: float) -> Trace:
-    """Run ``work`` and count. Cost: a Python call per operation (about 5x an operation-bound call) and per line."""
+    """Run ``work`` and count, for ``seconds`` of CPU time: on a busy machine as much as on an idle one.
+
+    Cost: a Python call per operation (about 5x an operation-bound call) and per line.
+    """
     found = Trace()
 
     def local(frame: FrameType, event: str, _: Any) -> Any:
@@ -147,7 +150,7 @@ def trace(work: Callable[[], object], seconds: float) -> Trace:
     with torch.no_grad():
         try:
             sys.settrace(anywhere)
-            with _Counting(found, time.monotonic() + seconds):
+            with _Counting(found, time.thread_time() + seconds):
                 work()
         except EnoughTraced:
             found.complete = False
