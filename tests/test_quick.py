@@ -58,6 +58,14 @@ def test_forty_runs_of_the_doctor_hold_those_of_a_changed_rule_and_no_slow_one()
     assert runs[:2] == [f"{QUICK['CASE']}[GW601]", f"{QUICK['CASE']}[{code}]"] and not slow & set(runs)
 
 
+def test_each_of_the_runs_is_a_test() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *QUICK["doctor_runs"]([], ())],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "40 tests collected" in done.stdout, done.stdout + done.stderr
+
+
 def test_every_kind_of_file_that_has_tests_names_some_that_exist() -> None:
     named = [name for names in QUICK["OTHERS"].values() for name in names]
     assert [name for name in named if not (ROOT / name).exists()] == []

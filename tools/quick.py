@@ -100,7 +100,7 @@ def choose(ranks: dict[str, float], seconds: dict[str, float], budget: float) ->
 
 def doctor_runs(changed: list[str], slow: Iterable[str]) -> list[str]:
     """Tests of 40 cases: those of changed rules and cases, then others evenly, without the slow ones."""
-    codes = sorted(path.name for path in (ROOT / "tests" / "cases").iterdir())
+    codes = sorted(path.parent.name for path in ROOT.glob("tests/cases/*/bad.golden.txt"))  # what the doctor tells
     own = [code for path in changed for code in _codes_of(path) if code in codes]
     others = [code for code in codes if code not in own and f"{CASE}[{code}]" not in slow]
     wanted = max(0, DOCTOR_RUNS - len(own))
