@@ -92,7 +92,7 @@ def test_the_loop_of_a_forward_is_seen_in_a_call_of_the_function():
         tree = ast.parse(stream.read())
     loop = next(node for node in ast.walk(tree) if isinstance(node, ast.For) and "out[i]" in ast.unparse(node))
     x = torch.randn(5, requires_grad=True)
-    seen = see_in_call([loop], tree, Square.forward.__code__.co_filename, lambda: Square.apply(x))
+    seen = see_in_call([loop], tree, Square.forward.__code__.co_filename, globals(), lambda: Square.apply(x))
     assert at(seen, loop, "x[i]").tensor.shape == ()
     assert set(seen.live_ins) == {"ctx", "x", "out"}
     assert not seen.records_graph  # inside a Function nothing is recorded

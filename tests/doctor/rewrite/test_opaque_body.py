@@ -85,7 +85,7 @@ def proposed(text):
     (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "f"]
     (at,) = [at for at, node in enumerate(function.body) if node.lineno == site.line]
     region = function.body[at : at + 1 + site.tail]
-    seen = see_in_call(region, tree, PATH, lambda: module.f(*arguments()))
+    seen = see_in_call(region, tree, PATH, vars(module), lambda: module.f(*arguments()))
     (proposal,) = vmap_body(SourceText(PATH, text), site, seen)
     return proposal
 

@@ -81,7 +81,8 @@ def proposed() -> Any:
 
     def look(site: Any) -> Any:
         nodes = [n for n in ast.walk(ast.parse(TEXT)) if isinstance(n, ast.For) and n.lineno == site.line]
-        return see_in_call(nodes, ast.parse(TEXT), PATH, lambda: call_function(function, args, (True, True)))
+        names = function.forward.__globals__
+        return see_in_call(nodes, ast.parse(TEXT), PATH, names, lambda: call_function(function, args, (True, True)))
 
     found, _ = propose_loop(PATH, TEXT, slow, look(slow))
     return with_those_beside(found[-1:], [first, back], Source(PATH, "", TEXT), look)

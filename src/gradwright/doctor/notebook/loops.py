@@ -34,6 +34,7 @@ class CellLoops:
     def __init__(self, shell: Any, watch: LoopWatch, own: tuple[str, ...]) -> None:
         """``own``: how the watched cell may be named."""
         self._shell, self._watch, self._own = shell, watch, own
+        self._namespaces = [shell.user_global_ns]  # of the functions that cells define
         self._hook_name = f"{HOOK_NAME}{next(_numbers)}"
         self._stack = ExitStack()
         self._visited = False
@@ -44,7 +45,7 @@ class CellLoops:
         setattr(builtins, self._hook_name, self._watch)
         with ExitStack() as stack:
             cells = self._shell.compile._filename_map
-            for path in sorted(files_of_functions() & set(cells) - set(self._own)):
+            for path in sorted(files_of_functions(self._namespaces) & set(cells) - set(self._own)):
                 try:
                     self._watch_earlier(path, stack)
                 except _CANT_BE as error:
@@ -61,7 +62,7 @@ class CellLoops:
         self._watch.closed = True
         self._stack.close()
         if self._plain is not None:
-            give_back(*self._plain, self._hook_name)
+            give_back(*self._plain, self._hook_name, self._namespaces)
         if not self._watch.uses and self._plain is None:
             delattr(builtins, self._hook_name)  # nothing ever named it
 
@@ -75,7 +76,7 @@ class CellLoops:
         if file is None or all(site.in_function_class or site.function == "<module>" for site in sites):
             return
         code = self._compiled(instrument(file, sites, self._hook_name, base=self._add(file, sites)), path)
-        stack.enter_context(exchanged_code(path, code, self._hook_name))
+        stack.enter_context(exchanged_code(path, code, self._hook_name, self._namespaces))
 
     def visit(self, node: ast.Module) -> ast.Module:
         """IPython's: the watched cell's tree, then those of cells that it runs, which are left alone."""

@@ -31,7 +31,8 @@ def watched_loops(thing: Any, watch: LoopWatch) -> Iterator[tuple[SourceFile, ..
     afterwards. A file whose text can't be read (made by ``exec``, changed since) goes unwatched.
     Cost: a parse of each file and a walk over the objects of the process.
     """
-    files = tuple(file for path in sorted(_files_of(thing)) if (file := _text(path)) is not None)
+    namespaces = _files_of(thing)
+    files = tuple(file for path in sorted(namespaces) if (file := _text(path)) is not None)
     before = getattr(builtins, HOOK_NAME, None)
     with contextlib.ExitStack() as stack:
         setattr(builtins, HOOK_NAME, watch)
@@ -40,7 +41,7 @@ def watched_loops(thing: Any, watch: LoopWatch) -> Iterator[tuple[SourceFile, ..
             sites = find_loops(file)
             base = watch.add(loop_uses(file, sites))
             code = compile(instrument(file, sites, base=base), file.path, "exec", dont_inherit=True)
-            stack.enter_context(exchanged_code(file.path, code, HOOK_NAME))
+            stack.enter_context(exchanged_code(file.path, code, HOOK_NAME, namespaces[file.path]))
         yield files
         watch.closed = True
 
@@ -70,9 +71,9 @@ def _text(path: str) -> SourceFile | None:
         return None
 
 
-def _files_of(thing: Any) -> set[str]:
-    """The user's files that hold what ``thing`` calls, as far as names of modules lead."""
-    files: set[str] = set()
+def _files_of(thing: Any) -> dict[str, list[dict[str, Any]]]:
+    """The user's files that hold what ``thing`` calls, as far as names of modules lead, with the globals there."""
+    files: dict[str, list[dict[str, Any]]] = {}
     seen: set[int] = set()
     front: Sequence[types.FunctionType] = list(_functions_of(thing))
     for _ in range(_DEPTH):
@@ -81,7 +82,7 @@ def _files_of(thing: Any) -> set[str]:
             if id(function) in seen or not is_user_file(function.__code__.co_filename):
                 continue
             seen.add(id(function))
-            files.add(function.__code__.co_filename)
+            files.setdefault(function.__code__.co_filename, []).append(function.__globals__)
             for value in (*_named(function), *_closed_over(function)):
                 called += _functions_of(value)
         front = called

@@ -45,8 +45,12 @@ def see(statements: Sequence[ast.stmt], path: str, names: Mapping[str, Any], glo
     return watcher.seen()
 
 
-def see_in_call(statements: Sequence[ast.stmt], tree: ast.Module, path: str, call: Callable[[], Any]) -> Seen:
+def see_in_call(
+    statements: Sequence[ast.stmt], tree: ast.Module, path: str, namespace: dict[str, Any], call: Callable[[], Any]
+) -> Seen:
     """The same while ``call`` runs the function that holds ``statements``, a run of neighbours somewhere in ``tree``.
+
+    ``namespace``: the globals of that function.
 
     For what can't be run alone: the forward and backward of a Function, on specimens.
     """
@@ -54,7 +58,7 @@ def see_in_call(statements: Sequence[ast.stmt], tree: ast.Module, path: str, cal
     code = compile(ast.fix_missing_locations(_with_recorded(tree, statements)), path, "exec", dont_inherit=True)
     with (
         watcher.installed(),
-        exchanged_code(path, code, HOOK),
+        exchanged_code(path, code, HOOK, [namespace]),
         contextlib.suppress(_EnoughError, Exception),
     ):
         call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -95,7 +96,8 @@ class LoopTreatment:
             args, wanted = specimens[0]
             # At full size the loop before this one may take minutes.
             for mine in (shrink(args, LONGEST_AXIS), args):
-                seen = see_in_call(statements, tree, path, lambda mine=mine: call_function(use.function, mine, wanted))  # type: ignore[misc]  # bound at once
+                call = functools.partial(call_function, use.function, mine, wanted)
+                seen = see_in_call(statements, tree, path, namespace, call)
                 if seen.values:
                     break
             return seen

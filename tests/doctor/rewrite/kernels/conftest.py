@@ -40,9 +40,10 @@ class Workbench:
         site, tree = sites[loop], ast.parse(text)
         node = next(n for n in ast.walk(tree) if isinstance(n, ast.For | ast.While) and n.lineno == site.line)
         wanted = wanted or [False] * len(args)
-        seen = see_in_call([node], tree, self.path, lambda: call_function(getattr(module, name), args, wanted))
+        function = getattr(module, name)
+        seen = see_in_call([node], tree, self.path, vars(module), lambda: call_function(function, args, wanted))
         (proposal,) = compile_kernel(SourceText(self.path, text), site, seen)
-        return getattr(module, name), proposal
+        return function, proposal
 
     def compiled(self, text, args, *, name="Op", wanted=None, loop=0):
         original, proposal = self.proposed(text, args, name=name, wanted=wanted, loop=loop)

@@ -37,7 +37,7 @@ def seen_of(text, site, args):
     wanted = {(one.lineno, one.col_offset) for one in (region.node, *region.tail)}
     statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and (n.lineno, n.col_offset) in wanted]
     function = namespace(text)["f"]
-    return see_in_call(statements, tree, PATH, lambda: function(*copied(args)))
+    return see_in_call(statements, tree, PATH, function.__globals__, lambda: function(*copied(args)))
 
 
 def rewritten(text, args, number=0):

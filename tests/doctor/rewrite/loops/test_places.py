@@ -43,7 +43,7 @@ def proposed(text, number, call):
     wanted = {(one.lineno, one.col_offset) for one in (region.node, *region.tail)}
     statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and (n.lineno, n.col_offset) in wanted]
     names = namespace(text.removeprefix("\ufeff"))
-    seen = see_in_call(statements, tree, PATH, lambda: call(names))
+    seen = see_in_call(statements, tree, PATH, names, lambda: call(names))
     return compile_loop(SourceText(PATH, text), site, seen)[0]
 
 

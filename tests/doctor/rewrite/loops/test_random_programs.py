@@ -22,7 +22,8 @@ def proposals_for(text, inputs):
     wanted = {(one.lineno, one.col_offset) for one in (region.node, *region.tail)}
     statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and (n.lineno, n.col_offset) in wanted]
     function = defined(text)
-    return compile_loop(SourceText(PATH, text), site, see_in_call(statements, tree, PATH, lambda: function(**inputs())))
+    seen = see_in_call(statements, tree, PATH, function.__globals__, lambda: function(**inputs()))
+    return compile_loop(SourceText(PATH, text), site, seen)
 
 
 def defined(text):
