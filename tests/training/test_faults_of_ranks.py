@@ -9,6 +9,8 @@ import torch
 from tests.training import fault_cases as faults
 from tests.training.several_ranks import Outcome, on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("faults of ranks")  # what the ranks tell is asked once
+
 STOPPED = {
     (engine, how): (faults.stopped, engine, how) for engine in ("ddp", "fsdp") for how in ("killed", "hangs", "raises")
 }

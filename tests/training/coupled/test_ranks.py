@@ -7,6 +7,8 @@ import pytest
 from tests.training.coupled.on_ranks import MUTANTS, dropout_and_statistics, errors, refused
 from tests.training.several_ranks import on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("coupled ranks")  # what the ranks tell is asked once
+
 BOUNDS = {"float64": 1e-12, "float32": 1e-5}
 WORLDS = {1: ("ddp", "fsdp"), 2: ("ddp", "fsdp"), 4: ("ddp", "fsdp")}
 

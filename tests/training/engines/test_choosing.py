@@ -7,6 +7,8 @@ import pytest
 from tests.training.engines.choices import alone, choices, several_backwards, sixteen_bits
 from tests.training.several_ranks import on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("engines")  # what the ranks tell is asked once
+
 
 @functools.cache
 def _told() -> list[dict[str, Any]]:

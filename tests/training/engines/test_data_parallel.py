@@ -7,6 +7,8 @@ import pytest
 from tests.training.engines.data_parallel import errors, reductions
 from tests.training.several_ranks import on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("data parallel")  # what the ranks tell is asked once
+
 BOUNDS = {"float64": 1e-12, "float32": 1e-5}
 WORLDS = {1: ("ddp", "fsdp"), 2: ("ddp", "ddp-unused", "fsdp"), 4: ("ddp", "fsdp", "hsdp")}
 MUTANTS = [

@@ -7,6 +7,8 @@ import pytest
 from tests.training.engines.pipelines import CASES, REPLICATED, errors, fault
 from tests.training.several_ranks import on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("pipelines")  # what the ranks tell is asked once
+
 BOUNDS = {"float64": 1e-12, "float32": 1e-5}
 
 

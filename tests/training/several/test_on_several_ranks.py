@@ -7,6 +7,8 @@ import pytest
 from tests.training.several.on_several_ranks import cases
 from tests.training.several_ranks import on_ranks, values
 
+pytestmark = pytest.mark.xdist_group("several ranks")  # what the ranks tell is asked once
+
 ENGINES = ("ddp", "fsdp")
 
 

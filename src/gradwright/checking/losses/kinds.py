@@ -55,12 +55,17 @@ def class_axis(scores: Tensor) -> int:
     return 1 if scores.ndim > 1 else 0
 
 
-def with_right_score(scores: Tensor, target: Tensor, score: float, rows: slice = slice(None)) -> Tensor:
-    """``scores`` (rows, classes, ...) with ``score`` for each right class; labels that are no class change nothing."""
+def right_scores(scores: Tensor, target: Tensor, rows: slice = slice(None)) -> Tensor:
+    """Which of ``scores`` (rows, classes, ...) are those of right classes; none for labels that are no class."""
     axis = class_axis(scores)
     valid = (target >= 0) & (target < scores.shape[axis])
     right = torch.nn.functional.one_hot(target.clamp(0, scores.shape[axis] - 1), scores.shape[axis]).movedim(-1, axis)
     chosen = right.bool() & valid.unsqueeze(axis)
     only = torch.zeros_like(chosen)
     only[rows if scores.ndim > 1 else slice(None)] = True
-    return torch.where(chosen & only, torch.full_like(scores, score), scores)
+    return chosen & only
+
+
+def with_right_score(scores: Tensor, target: Tensor, score: float) -> Tensor:
+    """``scores`` (rows, classes, ...) with ``score`` for each right class."""
+    return scores.masked_fill(right_scores(scores, target), score)

@@ -75,9 +75,17 @@ class Profile:
 
     def direction(self, s: float) -> torch.Tensor:
         """How the prediction moves with ``s``, flat."""
+        if self.ray.straight:
+            return self._direction
         h = 1e-6 * (1 + abs(s))
         ahead, behind = (self.ray.at(s + sign * h).prediction.to(torch.float64) for sign in (1, -1))
         return (ahead - behind).reshape(-1) / (2 * h)
+
+    @cached_property
+    def _direction(self) -> torch.Tensor:
+        """That of a straight ray, which is the same everywhere."""
+        one, other = (self.ray.at(s).prediction.to(torch.float64).reshape(-1) for s in (0.25, 0.75))
+        return (other - one) / 0.5
 
     def slack(self, *values: float) -> float:
         """How much of a difference between such values is rounding."""

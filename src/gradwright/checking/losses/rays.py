@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gradwright.checking.losses.kinds import Kind, in_domain, with_right_score
+from gradwright.checking.losses.kinds import Kind, in_domain, right_scores
 from gradwright.checking.losses.loss import Sample
 
 # An odd step: a threshold in a round number falls between the points, not on one.
@@ -23,7 +23,8 @@ _FINE = 0.0537
 class Ray:
     """``at(s)`` for ``s`` in ``grid``, from right to wrong. ``tell(s)`` says where that is; ``wrong_from``: beyond it,
     the loss must not fall, whatever it does where the prediction is confidently right. ``whole``: every element moves.
-    ``side``: +1 or -1 for an error of that sign, 0 for both or neither."""
+    ``side``: +1 or -1 for an error of that sign, 0 for both or neither. ``straight``: predictions are linear in ``s``.
+    """
 
     name: str
     at: Callable[[float], Sample]
@@ -32,6 +33,7 @@ class Ray:
     wrong_from: float = 0.0
     whole: bool = True
     side: int = 0
+    straight: bool = True
 
 
 def rays(kind: Kind, sample: Sample, *, positive: bool = False, coarse: bool = False) -> list[Ray]:
@@ -65,7 +67,7 @@ def _errors(sample: Sample, positive: bool, coarse: bool) -> list[Ray]:
                 return f"prediction = target / {1 + s:.4g}"
             return f"|e| = {s:.4g}" if side == 0 else f"e = {side * s + 0.0:.4g}"
 
-        return Ray(name, at, grid, tell, whole=whole, side=side)
+        return Ray(name, at, grid, tell, whole=whole, side=side, straight=not (positive and side < 0))
 
     found = [line("e > 0", torch.ones_like(target), 1, True), line("e < 0", -torch.ones_like(target), -1, True)]
     if target.numel() > 1:
@@ -137,19 +139,24 @@ def _probabilities(sample: Sample, coarse: bool) -> list[Ray]:
 def _class_scores(kind: Kind, sample: Sample, coarse: bool) -> list[Ray]:
     grid = _both_ways(coarse)
     scores = sample.prediction.to(torch.float64)
+    straight = kind == "class logits"
     if kind == "class probabilities":
         scores = scores.clamp(min=1e-6).log()
 
-    def moved(s: float, rows: slice) -> Sample:
-        return sample.at(in_domain(kind, with_right_score(scores, sample.target, -s, rows), sample.target))
+    def ray(name: str, rows: slice, whole: bool) -> Ray:
+        right = right_scores(scores, sample.target, rows)
 
-    found = [Ray("every row", lambda s: moved(s, slice(None)), grid, lambda s: f"right class's score {-s:.4g}")]
+        def moved(s: float) -> Sample:
+            return sample.at(in_domain(kind, scores.masked_fill(right, -s), sample.target))
+
+        return Ray(name, moved, grid, tell, whole=whole, straight=straight)
+
+    def tell(s: float) -> str:
+        return f"right class's score {-s:.4g}"
+
+    found = [ray("every row", slice(None), True)]
     if scores.ndim > 1 and scores.shape[0] > 1:
-        found.append(
-            Ray(
-                "one row", lambda s: moved(s, slice(0, 1)), grid, lambda s: f"right class's score {-s:.4g}", whole=False
-            )
-        )
+        found.append(ray("one row", slice(0, 1), False))
     return found
 
 
