@@ -2,7 +2,6 @@
 
 import functools
 import math
-import time
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from gradwright.checking import judge_values
 from gradwright.checking.verdict import AUTOGRAD, DIFFERENCES
+from gradwright.ground import clock
 
 SHAPE = (3, 4)
 
@@ -539,7 +539,7 @@ def test_inputs_without_a_judgeable_gradient_are_unknown(arg, reason):
 
 
 def test_after_the_deadline_everything_is_unknown():
-    found = verdict(Softmax, draw(3, 3), deadline=time.monotonic() - 1)
+    found = verdict(Softmax, draw(3, 3), deadline=clock.now() - 1)
     assert (found.verdict, found.reason) == ("unknown", "time limit")
 
 

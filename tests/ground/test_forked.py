@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from gradwright.ground import forked
+from gradwright.ground import clock, forked
 from gradwright.ground.forked import in_child, torch_survives_fork
 
 
@@ -32,26 +32,13 @@ def test_what_never_ends_is_ended() -> None:
 def test_time_in_which_others_have_the_cores_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     children = []
 
-    def waited(process: int) -> float:
+    def waited(process: int | None = None) -> float:
         children.append(process)
-        return 100.0
+        return 100.0 if process else 0.0
 
-    monkeypatch.setattr(forked, "_waited_for_a_core", waited)
+    monkeypatch.setattr(clock, "waited", waited)
     outcome = in_child(lambda: time.sleep(0.6) or os.getpid(), seconds=0.2)  # type: ignore[func-returns-value]
-    assert outcome.how == "returned" and set(children) == {outcome.value}
-
-
-def test_a_process_that_sleeps_waits_for_no_core() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)"], stdout=-1
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        before = forked._waited_for_a_core(child.pid)
-        time.sleep(0.3)
-        assert 0.0 <= before <= forked._waited_for_a_core(child.pid) < before + 0.2
-        child.kill()
-    assert forked._waited_for_a_core(child.pid) == 0.0, "it has ended"
+    assert outcome.how == "returned" and set(children) - {None} == {outcome.value}
 
 
 def test_a_child_that_blocks_every_signal_is_ended_too() -> None:

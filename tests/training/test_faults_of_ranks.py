@@ -22,9 +22,9 @@ WAITING: dict[Any, Any] = {
 
 @functools.cache
 def _lost() -> dict[Any, list[Outcome]]:
-    """Three at a time: they do nothing but wait."""
+    """Four at a time: they do nothing but wait."""
     cases = STOPPED | WAITING
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         ran = pool.map(lambda case: on_ranks(case[0], 2, *case[1:]), cases.values())
         return dict(zip(cases, ran, strict=True))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -18,6 +17,7 @@ from gradwright.checking.problem import Problem, pose
 from gradwright.checking.report import CheckReport, Done, Finding, Gathered, Given, Level, NotChecked, in_order
 from gradwright.checking.trial import NotJudgeable, TimeUp
 from gradwright.checking.verdict import InputVerdict
+from gradwright.ground import clock
 from gradwright.ground.threads import at_most
 from gradwright.ground.watchdog import under_watchdog
 
@@ -70,7 +70,7 @@ def check(
     >>> report.ok, [(finding.code, finding.cause) for finding in report.findings]
     (False, [('GW101', 'constant factor')])
     """
-    started = time.monotonic()
+    started = clock.now()
     with torch.inference_mode(False), torch.enable_grad(), chance_held():
         problem = pose(
             subject, inputs, level=level, seed=seed, deadline=started + seconds, reference=reference, expect=expect
@@ -90,7 +90,7 @@ def check(
         findings=findings,
         not_checked=_merged(gathered.not_checked),
         done=tuple(gathered.done),
-        seconds=time.monotonic() - started,
+        seconds=clock.now() - started,
         shrink=lambda: counterexample(problem, inputs, findings),
     )
 
@@ -102,18 +102,18 @@ def examine(problem: Problem, seconds: float, *, without: Container[str] = ()) -
     """
     gathered = Gathered()
     waiting = [check for check in all_checks() if check.runs_at(problem.level) and check.title not in without]
-    end = time.monotonic() + seconds if problem.deadline is None else problem.deadline
+    end = clock.now() + seconds if problem.deadline is None else problem.deadline
     turn = 0.0
 
     def work() -> None:
-        halfway = time.monotonic() + turn / 2
-        while waiting and time.monotonic() <= halfway:
+        halfway = clock.now() + turn / 2
+        while waiting and clock.now() <= halfway:
             _run(waiting[0], problem, gathered)
             waiting.pop(0)
 
-    while waiting and (left := end - time.monotonic()) > 0:
+    while waiting and (left := end - clock.now()) > 0:
         turn = min(left * min(1.0, PARTS / len(waiting)), seconds * MOST_OF_ALL[problem.level])
-        _limit(problem, time.monotonic() + turn)
+        _limit(problem, clock.now() + turn)
         outcome = under_watchdog(work, seconds=min(1.25 * turn, left))
         if outcome.how != "returned" and waiting:
             why = ONE_TURN if outcome.how == "out of time" else outcome.why
@@ -131,7 +131,7 @@ def _limit(problem: Problem, deadline: float | None) -> None:
 
 
 def _run(check: Check, problem: Problem, gathered: Gathered) -> None:
-    started, calls = time.monotonic(), _calls(problem)
+    started, calls = clock.now(), _calls(problem)
     try:
         for answer in check.run(problem):
             if isinstance(answer, Finding):
@@ -154,7 +154,7 @@ def _run(check: Check, problem: Problem, gathered: Gathered) -> None:
         first = next(iter(str(error).splitlines()), "")
         gathered.not_checked.append(NotChecked(check.title, f"{type(error).__name__}: {first}"))
     else:
-        gathered.done.append(Done(check.title, _calls(problem) - calls, time.monotonic() - started))
+        gathered.done.append(Done(check.title, _calls(problem) - calls, clock.now() - started))
 
 
 def _with_all_tried(verdict: InputVerdict, tried: list[Tried]) -> InputVerdict:

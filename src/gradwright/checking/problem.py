@@ -8,7 +8,6 @@ wanted.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +25,7 @@ from gradwright.checking.trial import NotJudgeable, Trial, settle
 from gradwright.checking.values import judge_at
 from gradwright.checking.verdict import InputVerdict
 from gradwright.errors import UsageError
+from gradwright.ground import clock
 from gradwright.ground.declared import surrogate_reason, written_backward
 from gradwright.ground.graphs import graph_of
 from gradwright.ground.held import call_with
@@ -37,7 +37,7 @@ class Problem:
     """``subject`` at ``args`` (never changed); ``wanted`` are the positions judged, ``names`` name every argument.
 
     ``label`` is the subject's name for messages, ``original`` what the caller handed over. ``deadline`` is a value of
-    ``time.monotonic()``. ``outputs`` and ``received``: as for ``judge_values``. ``trial``, ``point`` and ``baseline``
+    ``clock.now()``. ``outputs`` and ``received``: as for ``judge_values``. ``trial``, ``point`` and ``baseline``
     are made when first asked for and then shared; they raise NotJudgeable (see ``settle``) or TimeUp.
     """
 
@@ -116,7 +116,7 @@ class Problem:
 
     @property
     def seconds_left(self) -> float:
-        return float("inf") if self.deadline is None else self.deadline - time.monotonic()
+        return float("inf") if self.deadline is None else self.deadline - clock.now()
 
     @cached_property
     def location(self) -> Place | None:

@@ -8,7 +8,6 @@ number is two reals, for which <ȳ, J u> = <Jᵀȳ, u> holds as it does for real
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from gradwright.checking.vectors import largest_apart as largest_apart
 from gradwright.checking.vectors import largest_entry as largest_entry
 from gradwright.checking.vectors import storage_of
 from gradwright.checking.vectors import tensors_in as tensors_in
+from gradwright.ground import clock
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Trial:
 
     def tick(self) -> None:
         self.calls += 1
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        if self.deadline is not None and clock.now() > self.deadline:
             raise TimeUp
 
     def handed(self, shift: tuple[int, torch.Tensor] | None = None, step: float = 1.0) -> Handed:

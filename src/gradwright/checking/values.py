@@ -31,7 +31,7 @@ def judge_values(
 
     ``subject``: a subclass of ``autograd.Function``, or any callable; ``args``: the positional arguments of one call
     (never changed); ``wanted``: one bool per argument; ``names``: names of the arguments, instead of the signature's;
-    ``deadline``: a value of ``time.monotonic()`` after which what is left is "unknown"; ``outputs``: one bool per
+    ``deadline``: a value of ``clock.now()`` after which what is left is "unknown"; ``outputs``: one bool per
     output (of a Function's, tensor or not), which of them receive cotangents where the subject is used (``None``: all
     that can); ``received``: those cotangents themselves, for subjects that only some cotangents make sense to;
     ``nested``: the Function is used again between a forward of it and its backward, so what two calls share is looked

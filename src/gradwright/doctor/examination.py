@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from gradwright.doctor.source.files import SourceFile, read
 from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
 from gradwright.doctor.treatment import Called, Patients, treat
+from gradwright.ground import clock
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,16 +112,16 @@ def measure_machine(journal: Journal, subject: str, tensors: Iterable[Tensor] = 
 
 def try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
     """One subject after the other, within ``seconds`` in all; one that upsets the doctor is said not to be examined."""
-    until = time.monotonic() + seconds
+    until = clock.now() + seconds
     for number, (name, trial) in enumerate(trials):
         journal.progress("trying", name, number, len(trials))
-        if time.monotonic() > until:
+        if clock.now() > until:
             journal.add(NotExamined(name, f"the {seconds:g} s for trying subjects were used up"))
             continue
         try:
             for item in trial():
                 journal.add(item)
-                if time.monotonic() > until:
+                if clock.now() > until:
                     journal.add(NotExamined(f"the rest of {name}", f"the {seconds:g} s for trying were used up"))
                     break
         except Exception as error:

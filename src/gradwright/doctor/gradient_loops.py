@@ -29,6 +29,7 @@ from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.liveness import block_of
 from gradwright.doctor.source.places import text_of_file
 from gradwright.errors import GradwrightError
+from gradwright.ground import clock
 from gradwright.ground.forked import torch_survives_fork
 
 SECONDS = 15.0
@@ -94,7 +95,7 @@ def _tried(use: LoopUse, names: dict[str, Any]) -> tuple[LiveTrial, ...] | str:
     from gradwright.doctor.rewrite.gradient_loop import read_gradient_loop
     from gradwright.doctor.rewrite.source_text import DeclinedError
 
-    until = time.monotonic() + SECONDS
+    until = clock.now() + SECONDS
     _unwatched()
     text = text_of_file(use.path)
     block, _ = block_of(ast.parse(text), use.site.line)
@@ -112,7 +113,7 @@ def _tried(use: LoopUse, names: dict[str, Any]) -> tuple[LiveTrial, ...] | str:
     trials: list[LiveTrial] = []
     on = _told(loop.differentiated, names)
     for proposal in proposals:
-        if time.monotonic() > until - 1.0:
+        if clock.now() > until - 1.0:
             trials.append(LiveTrial(proposal, "not tried: the time on the live graph was used up"))
             continue
         region = LiveRegion(use.path, text, proposal.replaced, names, use.site.mutates, calls.number)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, NoReturn, TypeVar
 
-from gradwright.ground import confined
+from gradwright.ground import clock, confined
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     space beyond what it was born with. Nothing that it does to tensors, modules or random state reaches the parent, and
     it may change no file (see ``confined``).
     ``seconds`` are those of an idle machine: time in which the child was ready to run and other work had the cores is
-    not counted (where the system tells; elsewhere they are the clock's).
+    not counted (where the system tells; elsewhere they are the clock's), nor here in ``clock.now``.
     Cost: one fork (about 10 ms with torch loaded) and the pickle.
 
     >>> in_child(lambda: 6 * 7, seconds=10).value
@@ -54,6 +54,7 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
+    before = clock.not_counted()
     pid = os.fork()
     if pid == 0:
         os.close(receive)
@@ -68,6 +69,8 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     finally:
         os.close(receive)
     spent = time.monotonic() - started
+    if not block:
+        clock.leave_out(clock.waited(pid))
     if block is None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -76,7 +79,8 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     if not block:
         name = signal.Signals(-status).name if status < 0 else f"exit code {status}"
         return Outcome("died", why=f"the process trying it was ended by {name}", seconds=spent)
-    how, value, why = pickle.loads(block)
+    how, value, why, left_out = pickle.loads(block)
+    clock.leave_out(max(0.0, left_out - before))
     return Outcome(how, value, why, spent)
 
 
@@ -129,7 +133,7 @@ def _read_until(stream: int, writer: int, deadline: float) -> bytes | None:
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            left += _waited_for_a_core(writer)
+            left += clock.waited(writer)
         if left <= 0:
             return None
         if not select.select([stream], [], [], left)[0]:
@@ -138,14 +142,6 @@ def _read_until(stream: int, writer: int, deadline: float) -> bytes | None:
         if not part:
             return b"".join(parts)
         parts.append(part)
-
-
-def _waited_for_a_core(process: int) -> float:
-    """Seconds in which a process was ready to run and others had the cores; 0 where the system does not tell."""
-    try:
-        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9  # after its time on a core
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 def _be_child(work: Callable[[], object], send: int, seconds: float, memory_bytes: int) -> NoReturn:
@@ -162,10 +158,11 @@ def _be_child(work: Callable[[], object], send: int, seconds: float, memory_byte
                 message = ("out of memory", None, f"it asked for more than {memory_bytes >> 20} MiB")
             else:
                 message = ("raised", None, _last_words(error))
+        left_out = clock.not_counted()
         try:
-            block = pickle.dumps(message)
+            block = pickle.dumps((*message, left_out))
         except Exception as error:
-            block = pickle.dumps(("raised", None, f"the result does not pickle: {error}"))
+            block = pickle.dumps(("raised", None, f"the result does not pickle: {error}", left_out))
         with open(send, "wb", closefd=True) as stream:
             stream.write(block)
     finally:

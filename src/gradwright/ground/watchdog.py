@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from gradwright.ground import clock
 from gradwright.ground.forked import Outcome
 
 T = TypeVar("T")
@@ -19,39 +19,40 @@ class OutOfTime(BaseException):
 
 
 def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
-    """Run ``work`` here; after ``seconds`` it is interrupted at its next Python instruction.
+    """Run ``work`` here; after ``seconds`` of an idle machine it is interrupted at its next Python instruction.
 
     One long call into C is not interrupted, and a crash ends the process: ``in_child`` is better where it can be had.
 
     >>> under_watchdog(lambda: 6 * 7, seconds=5).value
     42
     """
-    started = time.monotonic()
+    started = clock.now()
     worker = threading.get_ident()
-    over = threading.Lock()
+    over, ended = threading.Lock(), threading.Event()
     done = False
 
-    def bark() -> None:
+    def watch() -> None:
+        while (left := started + seconds - clock.now()) > 0:
+            if ended.wait(left):
+                return
         with over:
             if not done:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(OutOfTime))
 
-    timer = threading.Timer(seconds, bark)
-    timer.daemon = True
     try:
-        timer.start()
+        threading.Thread(target=watch, daemon=True).start()
         try:
-            outcome: Outcome[T] = Outcome("returned", work(), seconds=time.monotonic() - started)
+            outcome: Outcome[T] = Outcome("returned", work(), seconds=clock.now() - started)
         except Exception as error:
-            outcome = Outcome("raised", why=f"{type(error).__name__}: {error}", seconds=time.monotonic() - started)
+            outcome = Outcome("raised", why=f"{type(error).__name__}: {error}", seconds=clock.now() - started)
         with over:
             done = True
         return outcome
     except OutOfTime:
         _forget_half_imported()
-        return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=time.monotonic() - started)
+        return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=clock.now() - started)
     finally:
-        timer.cancel()
+        ended.set()
 
 
 def _forget_half_imported() -> None:

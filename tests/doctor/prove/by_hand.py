@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 import types
 
 import torch
@@ -15,6 +14,7 @@ from gradwright.doctor.session.proposal import Proposal
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.files import parse
 from gradwright.doctor.source.loops import find_loops
+from gradwright.ground import clock
 
 
 def _lines(text):
@@ -66,7 +66,7 @@ def tried_region(text, old, new, live_ins, *, entries=1, took=0.0, globals_=None
     use = LoopUse(Subject("l", "loop", "l", Location("net.py", site.line)), site, "net.py", entries, took)
     use.live_ins = live_ins if isinstance(live_ins, list) else [live_ins]
     use.globals = {"torch": torch, **(globals_ or {})}
-    return prove_region(proposal, use, text, deadline=time.monotonic() + seconds)
+    return prove_region(proposal, use, text, deadline=clock.now() + seconds)
 
 
 def tried_function(text, old, new, *args, get="f", seconds=20.0, expect="same", keywords=None, **more):
@@ -76,4 +76,4 @@ def tried_function(text, old, new, *args, get="f", seconds=20.0, expect="same", 
     exec(compile(text, "net.py", "exec"), vars(module))
     function = eval(get, vars(module))
     specimens = [(args, keywords or {})]
-    return prove_function(proposal, function, specimens, deadline=time.monotonic() + seconds, expect=expect)
+    return prove_function(proposal, function, specimens, deadline=clock.now() + seconds, expect=expect)

@@ -1,6 +1,5 @@
 """A loop that moved into a Numba kernel is tried as compiled; its faulty twins, in the kernel too, run as Python."""
 
-import time
 import types
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import torch
 from tests.doctor.prove.by_hand import changed
 
 from gradwright.doctor.prove import Proved, prove
+from gradwright.ground import clock
 
 SCAN = """
 import torch
@@ -58,7 +58,7 @@ def tried(kernel):
     module = types.ModuleType("net")
     exec(compile(text, "net.py", "exec"), vars(module))
     args = torch.randn(200), torch.randn(200)
-    deadline = time.monotonic() + 60
+    deadline = clock.now() + 60
     return prove(proposal, module.Scan, vars(module), [(args, (True, True))], expect="same", deadline=deadline)
 
 

@@ -1,7 +1,5 @@
 """A region is tried on the graph that is alive: right candidates pass, wrong ones and slow ones don't."""
 
-import time
-
 import pytest
 import torch
 
@@ -9,6 +7,7 @@ from gradwright.doctor.prove import live_graph
 from gradwright.doctor.prove.live_graph import LiveRegion, prove_on_live_graph
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.ground import clock
 
 LOOP = """loss = 0.0
 for j in range(len(y)):
@@ -37,7 +36,7 @@ def tried(candidate, names, *, loop=LOOP, lines=(2, 4), mutates=(), seconds=20.0
         "r", "net.py", "\n".join(new), "", "", "", "", changed[:1] * 2, changed, lines, (lines[0], last)
     )
     region = LiveRegion("net.py", loop, lines, names, mutates, 24)
-    return prove_on_live_graph(proposal, region, "the live graph", time.monotonic() + seconds)
+    return prove_on_live_graph(proposal, region, "the live graph", clock.now() + seconds)
 
 
 def test_a_right_candidate_passes_and_its_faulty_twins_do_not():

@@ -1,6 +1,5 @@
 """What is right is verified; what is wrong in any way that a caller could notice is not."""
 
-import time
 import types
 
 import pytest
@@ -12,6 +11,7 @@ from gradwright.doctor.rewrite.source_text import SourceText
 from gradwright.doctor.session.facts import GradientVerdict
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.place import Location
+from gradwright.ground import clock
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def tried(code, text=None, body="result[r, c] = cotangent[r, c] * 2 * x[r, c]", 
     namespace = loaded(text)
     if specimens is None:
         specimens = [((torch.linspace(-2, 3, 30).reshape(5, 6),), (True,))]
-    return prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + seconds)
+    return prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + seconds)
 
 
 def test_array_code_that_does_the_same_is_verified():
@@ -154,7 +154,7 @@ def test_an_output_that_is_never_negative_has_an_equivalent_twin():
     proposal = replaced(text, loop, "        y = 1 / (1 + torch.exp(-x))\n")
     namespace = loaded(text)
     specimens = [((torch.randn(6, 5),), (True,))]
-    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
+    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 25)
     assert isinstance(proof, Proved), proof
 
 
@@ -164,7 +164,7 @@ def test_an_output_that_is_the_input_is_rejected():
     proposal = replaced(text, loop, "        y = x.view_as(x)\n")
     namespace = loaded(text)
     specimens = [((torch.randn(3, 4),), (True,))]
-    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 20)
     assert isinstance(answer, str)
     assert "shares memory" in answer
 
@@ -176,7 +176,7 @@ def test_a_change_that_no_trial_reaches_is_not_verified():
     proposal = replaced(text, "            result = result + 1\n", "            result = result + 2\n")
     namespace = loaded(text)
     specimens = [((torch.randn(3, 4),), (True,))]
-    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 20)
     assert isinstance(answer, str)
     assert "0 of" in answer
 
@@ -199,7 +199,7 @@ def test_the_script_does_not_run_again_and_its_namespace_stays():
     before = dict(namespace)
     proposal = replaced(text, FORWARD_LOOP, "        y = x**2\n")
     specimens = [((torch.randn(4, 4),), (True,))]
-    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    proof = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 20)
     assert isinstance(proof, Proved), proof
     assert namespace == before and namespace["raise_if_run_again"] == [1]
 
@@ -219,7 +219,7 @@ def test_a_class_inside_a_function_keeps_what_it_closes_over():
     loop = "        result = torch" + text.split("        result = torch")[1].split("            return")[0]
     proposal = replaced(text, loop, "        result = scale * x * cotangent\n")
     specimens = [((torch.randn(4, 4),), (True,))]
-    proof = prove(proposal, namespace["make"](6.0), namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    proof = prove(proposal, namespace["make"](6.0), namespace, specimens, expect="same", deadline=clock.now() + 20)
     assert isinstance(proof, Proved), proof
 
 
@@ -243,7 +243,7 @@ def test_large_inputs_are_cut_and_the_run_s_own_seconds_are_kept(name):
     proposal = replaced(text, loop, "        return 2 * x * cotangent\n")
     specimens = [((torch.randn(3000, 2000),), (True,))]
     proof = prove(
-        proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 9, seconds=14.1
+        proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 9, seconds=14.1
     )
     assert isinstance(proof, Proved), proof
     assert any(line.endswith(": ties") and line.startswith("float32") for line in proof.proof.on)
@@ -259,7 +259,7 @@ def test_an_output_of_another_dtype_is_rejected():
     namespace = loaded(text)
     proposal = replaced(text, loop, "        y = (x**2).double()\n")
     specimens = [((torch.randn(3, 4),), (True,))]
-    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 20)
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 20)
     assert isinstance(answer, str)
     assert "float64" in answer
 
@@ -272,7 +272,7 @@ def test_a_candidate_that_is_no_faster_is_not_offered():
     new += "                result[r, c] = value.clone().clone().clone().clone().clone().clone() * cotangent[r, c]\n"
     proposal = replaced(text, old, new)
     specimens = [((torch.randn(4, 5),), (True,))]
-    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=time.monotonic() + 25)
+    answer = prove(proposal, namespace["Slow"], namespace, specimens, expect="same", deadline=clock.now() + 25)
     assert isinstance(answer, str)
     assert "no faster" in answer
 
@@ -311,7 +311,7 @@ def test_a_mended_factor_is_verified_as_right():
     namespace = loaded(HALVED)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
     (proposal,) = propose("mend_gradient", _finding("gradient-value-wrong", 10, ("v",)), (fact,), HALVED)
-    proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
     assert isinstance(proof, Proved), proof
     assert proof.proof.mutants_rejected >= 5
 
@@ -321,7 +321,7 @@ def test_a_factor_mended_wrongly_is_rejected(wrong):
     namespace = loaded(HALVED)
     proposal = replaced(HALVED, "0.5 * x.t() @ g", wrong)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
-    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
     assert isinstance(answer, str)
     assert "input 1 is wrong" in answer
 
@@ -330,7 +330,7 @@ def test_a_mended_gradient_may_not_change_the_output():
     namespace = loaded(HALVED)
     proposal = replaced(HALVED, "return x @ w", "return 2 * x @ w")
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
-    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
     assert isinstance(answer, str)
     assert "output 0" in answer
 
@@ -339,7 +339,7 @@ def test_one_of_two_wrong_gradients_may_be_mended_alone():
     text = HALVED.replace("return g @ w.t()", "return 3 * g @ w.t()")
     namespace = loaded(text)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
-    deadline = time.monotonic() + 25
+    deadline = clock.now() + 25
     proposal = replaced(text, "0.5 * x.t() @ g", "x.t() @ g")
     proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
     assert isinstance(proof, Proved), proof
@@ -354,7 +354,7 @@ def test_a_change_that_mends_nothing_is_rejected(body):
     namespace = loaded(HALVED)
     proposal = replaced(HALVED, "g @ w.t(), 0.5 * x.t() @ g", body)
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
-    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=time.monotonic() + 25)
+    answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
     assert isinstance(answer, str)
     assert "mends nothing" in answer
 
@@ -364,6 +364,6 @@ def test_an_input_that_wanted_no_gradient_is_judged_too():
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (False, True))]
     for body, verified in (("g @ w.t(), x.t() @ g", True), ("2 * g @ w.t(), x.t() @ g", False)):
         proposal = replaced(HALVED, "g @ w.t(), 0.5 * x.t() @ g", body)
-        deadline = time.monotonic() + 25
+        deadline = clock.now() + 25
         answer = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=deadline)
         assert isinstance(answer, Proved) == verified, answer

@@ -43,15 +43,20 @@ class Told:
         return sorted(path.name for path in (self.folder / ".gradwright").iterdir())
 
 
-def by_torchrun(folder: Path, *words: str) -> Told:
+def by_torchrun(folder: Path, warm: Path, *words: str) -> Told:
     _lay_out(folder)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     with _leaving_nothing(folder) as environment:
         done = subprocess.run(
-            [*launcher, "-m", "gradwright", "diagnose", "script.py", *words],
+            [*torchrun(warm), "diagnose", "script.py", *words],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
     return Told([done.returncode], [done.stdout], done.stderr, folder)
+
+
+def torchrun(warm: Path) -> list[str]:
+    """The beginning of a command that runs gradwright on two ranks."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
+    return [*launcher, sys.executable, "-c", WARM.format(str(warm))]
 
 
 def one_by_one(

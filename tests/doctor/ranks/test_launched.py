@@ -17,8 +17,8 @@ def differing(report: Any) -> dict[str, tuple[str, ...]]:
     return {fact.what: tuple(word for _, word in fact.values) for fact in report.of(RanksDiffer)}
 
 
-def test_torchrun_gives_one_report_of_all_ranks(tmp_path: Path) -> None:
-    told = by_torchrun(tmp_path, "one wrong", "6")
+def test_torchrun_gives_one_report_of_all_ranks(tmp_path: Path, warm_python: Path) -> None:
+    told = by_torchrun(tmp_path, warm_python, "one wrong", "6")
     assert told.kept == ["last.json", "last.rank0.json", "last.rank1.json"]
     assert told.stdouts[0].count("· 2 ranks ·") == 1
     (wrong,) = (finding for finding in told.session.findings if finding.severity == "error")
@@ -77,7 +77,7 @@ def test_a_forward_past_the_wrapper_parts_the_replicas(tmp_path: Path, warm_pyth
 
 
 def test_a_rank_that_hangs_is_found_where_it_hangs(tmp_path: Path, warm_python: Path) -> None:
-    told = one_by_one(tmp_path, warm_python, "hangs", "8", ours=["--max-seconds", "12"])
+    told = one_by_one(tmp_path, warm_python, "hangs", "8", ours=["--max-seconds", "4"])
     lines = (tmp_path / "script.py").read_text().splitlines()
     waiting, asleep = (int(end.rpartition(":")[2]) for end in differing(told.session)["how the script ended"])
     assert "backward()" in lines[waiting - 1] and "sleep(1000)" in lines[asleep - 1]

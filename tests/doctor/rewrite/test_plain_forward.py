@@ -1,7 +1,5 @@
 """A Function that nobody needs becomes a plain function; run beside the class. What else is done with it keeps it."""
 
-import time
-
 import pytest
 import torch
 
@@ -9,6 +7,7 @@ from gradwright.doctor.prove import Proved, prove_plain
 from gradwright.doctor.rewrite import propose_plain
 from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.place import Location
+from gradwright.ground import clock
 
 HEAD = "import torch\nfrom torch.autograd import Function\n\n\n"
 
@@ -162,7 +161,7 @@ def proved(text, *args):
     names: dict = {}
     exec(text, names)
     wanted = tuple(isinstance(one, torch.Tensor) for one in args)
-    deadline = time.monotonic() + 20.0
+    deadline = clock.now() + 20.0
     return prove_plain(proposal, names["Square"], names, [(args, wanted)], deadline=deadline)
 
 

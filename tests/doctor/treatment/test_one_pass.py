@@ -2,7 +2,6 @@
 
 import importlib.util
 import textwrap
-import time
 from dataclasses import replace
 
 import pytest
@@ -17,6 +16,7 @@ from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.treatment import one_pass
 from gradwright.doctor.treatment.one_pass import in_one_pass
 from gradwright.doctor.treatment.trials import Trials, Tried
+from gradwright.ground import clock
 
 TEXT = source_of(
     """
@@ -55,7 +55,7 @@ def took(monkeypatch):
         timing = Timing(3e-4, 3e-4 / ratio, "float32 [20000]", ratio) if ratio else None
         monkeypatch.setattr(one_pass, "_contest", lambda *_: timing)
         proved = Proved(replace(PROOF, after_seconds=1e-4)) if held else "float32 [8]: it is another"
-        trials = Trials(time.monotonic() + 100)
+        trials = Trials(clock.now() + 100)
         return in_one_pass(first(), entered(count), source(), trials, lambda *_: proved)
 
     return chosen
@@ -88,7 +88,7 @@ def test_nothing_more_is_tried_where_nothing_can_be_won(took, monkeypatch, why):
         fix = replace(first().fix, unsafe="somewhere") if why == "an unsafe fix" else None
         mine = replace(first(), fix=fix)
         monkeypatch.setattr(one_pass, "_formula", lambda *_: pytest.fail("it was written"))
-        trials = Trials(time.monotonic() + 100)
+        trials = Trials(clock.now() + 100)
         assert in_one_pass(mine, entered(20_000), source(), trials, lambda *_: "") is mine
         return
     done = took(None if why == "it can't be timed" else 2.5, count=200 if why == "few elements" else 20_000)
@@ -104,7 +104,7 @@ def test_both_forms_are_timed_on_what_the_loop_was_entered_with_and_the_formula_
     assert timing.on == "float32 [100000]" and min(timing.before, timing.after, timing.ratio) > 0
 
     def proof(one):
-        return prove_region(one, use, TEXT, deadline=time.monotonic() + 60.0)
+        return prove_region(one, use, TEXT, deadline=clock.now() + 60.0)
 
     found = proof(formula)
     assert isinstance(found, Proved) and not found.unsafe and found.proof.mutants_rejected >= 5

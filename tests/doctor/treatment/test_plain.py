@@ -1,6 +1,5 @@
 """A Function that nobody needs is left alone where another file, or a graver finding, has a say in it."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from gradwright.doctor.session.place import Location
 from gradwright.doctor.treatment import plain
 from gradwright.doctor.treatment.cases import Case
 from gradwright.doctor.treatment.trials import Trials, Tried
+from gradwright.ground import clock
 
 TEXT = """import torch
 
@@ -54,7 +54,7 @@ def treated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         )
         report: Any = SimpleNamespace(findings=(finding, *(replace(one, location=finding.location) for one in graver)))
         case = Case("plain_forward", finding, (fact,), Source(path, "", TEXT))
-        return plain.plain_function(case, report, patients, Trials(time.monotonic() + 20.0))
+        return plain.plain_function(case, report, patients, Trials(clock.now() + 20.0))
 
     return treat
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.doctor.ranks.launching import torchrun
 
 import gradwright as gw
 
@@ -177,14 +178,13 @@ def test_without_tensorboard_it_says_what_to_do(
 
 @pytest.mark.usefixtures("double")
 def test_under_torchrun_the_doctor_finds_nothing_and_changes_nothing(
-    nanogpt: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nanogpt: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python: Path
 ) -> None:
     """Its losses are those of the plain loop in one process, with the micro-batches of both ranks."""
     (tmp_path / "pyproject.toml").write_text("[tool.gradwright]\nfix-seconds = 0\n")
     words = ["--double", "--steps", "4", *TINY, "--losses", str(tmp_path / "losses")]
-    diagnose = ("-m", "gradwright", "diagnose", str(EXAMPLE / "train.py"), *words, "--no-curves")
     done = subprocess.run(
-        [*TORCHRUN, *diagnose],
+        [*torchrun(warm_python), "diagnose", str(EXAMPLE / "train.py"), *words, "--no-curves"],
         cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=150,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from gradwright.checking.report import Finding
 from gradwright.checking.resize import NoSuchCall, resized
 from gradwright.checking.structure import structure_of
 from gradwright.checking.variants import free_sizes
+from gradwright.ground import clock
 
 Holds = Callable[[tuple[Any, ...]], bool]
 
@@ -52,7 +52,7 @@ def shrunk(
 
     Cost: up to ``tries`` calls of ``holds``, or ``seconds``.
     """
-    budget = _Budget(tries, time.monotonic() + seconds)
+    budget = _Budget(tries, clock.now() + seconds)
     args = _smaller(subject, args, holds, seed, budget)
     for at, value in enumerate(args):
         if isinstance(value, Tensor) and value.numel():
@@ -70,7 +70,7 @@ class _Budget:
 
     def spend(self) -> bool:
         self.left -= 1
-        return self.left >= 0 and time.monotonic() < self.until
+        return self.left >= 0 and clock.now() < self.until
 
 
 def _smaller(subject: Any, args: tuple[Any, ...], holds: Holds, seed: int, budget: _Budget) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ again, and what "boundary points" found is shown at that point of the call.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +17,7 @@ from gradwright.checking.problem import Problem
 from gradwright.checking.report import Finding
 from gradwright.checking.values import judge_values
 from gradwright.checking.variants import free_sizes, option_variants, shape_variants, small_call, unsymmetric
+from gradwright.ground import clock
 
 Args = tuple[Any, ...]
 
@@ -33,7 +33,7 @@ class Start:
 
 def starting_point(problem: Problem, finding: Finding, seconds: float) -> Start:
     """See the module. Cost: for a finding of "shapes", some calls of the value check."""
-    deadline = time.monotonic() + seconds
+    deadline = clock.now() + seconds
     if finding.check == "shapes":
         raises = "raised" in finding.evidence or finding.code == "GW203"
         holds = _raises(problem) if raises else _is_wrong(problem, finding, deadline)

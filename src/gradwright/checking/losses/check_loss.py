@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
@@ -19,6 +18,7 @@ from gradwright.checking.losses.script import script
 from gradwright.checking.report import CheckReport, Done, Finding, Gathered, Level, NotChecked
 from gradwright.checking.trial import NotJudgeable, TimeUp
 from gradwright.errors import UsageError
+from gradwright.ground import clock
 from gradwright.ground.watchdog import under_watchdog
 
 _LEAST_SECONDS = 0.02  # with less left, a property is not begun
@@ -90,7 +90,7 @@ def check_loss(
     >>> finding.cause, finding.message
     ('jumps', 'without_offset jumps at |e| = 1, from 0.5 to 1')
     """
-    started = time.monotonic()
+    started = clock.now()
     if level not in get_args(Level):
         raise UsageError(f"level is {level!r}\n  do   one of {', '.join(map(repr, get_args(Level)))}")
     if kind != "auto" and kind not in get_args(Kind):
@@ -111,7 +111,7 @@ def check_loss(
         references=_named(references),
         level=level,
         seed=seed,
-        seconds_left=lambda: started + seconds - time.monotonic(),
+        seconds_left=lambda: started + seconds - clock.now(),
     )
     _examine(case, gathered)
     findings = sorted(gathered.findings, key=lambda finding: _RANK[finding.severity])
@@ -123,7 +123,7 @@ def check_loss(
         findings=tuple(findings),
         not_checked=_merged(gathered.not_checked),
         done=tuple(gathered.done),
-        seconds=time.monotonic() - started,
+        seconds=clock.now() - started,
         shrink=lambda: script(case, findings[0]) if findings else "",
     )
 
@@ -235,7 +235,7 @@ def _watched(held: Property, case: Case, gathered: Gathered) -> None:
 
 
 def _run(held: Property, case: Case, gathered: Gathered) -> None:
-    started, calls = time.monotonic(), case.loss.calls
+    started, calls = clock.now(), case.loss.calls
     try:
         for answer in held.run(case):
             if isinstance(answer, Finding):
@@ -252,4 +252,4 @@ def _run(held: Property, case: Case, gathered: Gathered) -> None:
         first = next(iter(str(error).splitlines()), "")
         gathered.not_checked.append(NotChecked(held.title, f"{type(error).__name__}: {first}"))
     else:
-        gathered.done.append(Done(held.title, case.loss.calls - calls, time.monotonic() - started))
+        gathered.done.append(Done(held.title, case.loss.calls - calls, clock.now() - started))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import random
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from gradwright.checking.chance import reproducible
 from gradwright.checking.context import is_function
 from gradwright.checking.losses.signature import Signature, inner_of
 from gradwright.checking.trial import NotJudgeable, TimeUp
+from gradwright.ground import clock
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Loss(Signature):
     ) -> tuple[Tensor, Tensor]:
         """The result, and the prediction it was called with."""
         self.calls += 1
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        if self.deadline is not None and clock.now() > self.deadline:
             raise TimeUp
         if self.random:
             torch.default_generator.manual_seed(self.seed)

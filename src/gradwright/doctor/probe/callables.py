@@ -18,6 +18,7 @@ from gradwright.doctor.probe.tracing import distinct_bytes, trace
 from gradwright.doctor.probe.verdicts import BESIDE_VALUE, verdict_facts
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import NotExamined, Subject
+from gradwright.ground import clock
 
 
 def probe_callable(
@@ -28,7 +29,7 @@ def probe_callable(
     wanted = tuple(isinstance(item, Tensor) and item.requires_grad for item in inputs)
     if any(wanted):
         judged = attempt(
-            lambda: checking.judge_values(fn, inputs, wanted, names=names, deadline=time.monotonic() + limits.seconds),
+            lambda: checking.judge_values(fn, inputs, wanted, names=names, deadline=clock.now() + limits.seconds),
             limits,
         )
         yield from verdict_facts(

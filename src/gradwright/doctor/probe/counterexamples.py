@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.judged import Judged
 from gradwright.doctor.probe.verdicts import as_input_verdict
 from gradwright.doctor.session.facts import Counterexample, GradientVerdict
+from gradwright.ground import clock
 from gradwright.ground.declared import surrogate_reason
 
 # Seconds: of making a call small, of one program with all trials of it, of all programs for one subject.
@@ -58,9 +58,9 @@ def counterexamples_of_callable(
 
 
 def _programs(wrong: Iterable[tuple[GradientVerdict, Posed]], limits: Limits) -> Iterator[Counterexample]:
-    until = time.monotonic() + ALL
+    until = clock.now() + ALL
     for fact, posed in wrong:
-        left = min(ONE, until - time.monotonic(), limits.seconds)
+        left = min(ONE, until - clock.now(), limits.seconds)
         if left <= 0:
             return
 

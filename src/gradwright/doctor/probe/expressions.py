@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -28,6 +27,7 @@ from gradwright.doctor.source.expressions import Suspect, function_at, suspects
 from gradwright.doctor.source.files import Columns
 from gradwright.doctor.source.places import is_user_file, relative, text_of_file
 from gradwright.doctor.source.statements import Origins
+from gradwright.ground import clock
 
 _RUNS, _ENOUGH_SECONDS = 5, 1.0
 
@@ -99,9 +99,9 @@ def _suspicious(phase: Phase, method: Any, share: float) -> _Part | None:
 
 def _several(once: Callable[[], dict[Phase, Body]]) -> dict[Phase, Body]:
     """Several runs, or one where that takes long: single ones are disturbed by whatever else the machine does."""
-    until = time.monotonic() + _ENOUGH_SECONDS
+    until = clock.now() + _ENOUGH_SECONDS
     runs = [once()]
-    while len(runs) < _RUNS and time.monotonic() < until:
+    while len(runs) < _RUNS and clock.now() < until:
         again = once()
         # Times are all that is wanted of the others: their tensors go.
         for body in again.values():

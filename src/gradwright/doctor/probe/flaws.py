@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.verdicts import BESIDE_VALUE, with_more
 from gradwright.doctor.session.facts import Fact, Flaw, GradientVerdict
 from gradwright.doctor.session.model import NotExamined
+from gradwright.ground import clock
 
 # Their answers are facts of their own, which other rules read.
 _MADE_ALREADY = ("value", "surrogate", "mutation")
@@ -43,7 +43,7 @@ def flaw_facts(
             wanted=tuple(index for index, want in enumerate(kept.wanted) if want),
             label=use.subject.name,
             original=use.function,
-            deadline=time.monotonic() + limits.seconds,
+            deadline=clock.now() + limits.seconds,
             outputs=outputs,
             received=kept.cotangents,
         )

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from gradwright import checking
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.costs import Measured, extrapolate, loop_facts, operations_fact
+from gradwright.doctor.probe.judged import Judged
 from gradwright.doctor.probe.line_seconds import Line
 from gradwright.doctor.probe.phases import grown_lines, time_phases, traces
 from gradwright.doctor.probe.shrink import describe, elements
 from gradwright.doctor.probe.sizing import Sizes
 from gradwright.doctor.probe.spending import Spent, or_told, spent
 from gradwright.doctor.probe.tracing import Trace
-from gradwright.doctor.session.facts import Fact, PlainTwin
+from gradwright.doctor.session.facts import Fact, LoopShape, PlainTwin
 from gradwright.doctor.session.model import NotExamined
+from gradwright.ground import clock
+from gradwright.ground.clock import Stopwatch
 
 # Beyond these a call is not timed whole, but on what was traced.
 _OPERATIONS, _SECONDS = 20_000, 0.5
+_FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS_BESIDE = 5, 40, 0.5  # of a Function and plain autograd, each in turn
 
 
-def costs_of_function(use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float], limits: Limits
-                      ) -> Iterator[Fact | NotExamined]:  # fmt: skip
-    """Facts about the cost of a Function on one specimen, each from a forked child of its own."""
+def costs_of_function(
+    use: FunctionUse, kept: Kept, chosen: Sizes, share: Callable[[float], float], judged: Judged, limits: Limits
+) -> Iterator[Fact | NotExamined]:
+    """Facts about the cost of a Function on one specimen, each from a forked child of its own.
+
+    Plain autograd stands beside one that is right and has no loop: of others nobody asks whether they are needed.
+    """
     traced = attempt(lambda: _trace_both(use, kept, chosen, share), limits)
     if traced.how != "returned" or traced.value is None:
         yield NotExamined(f"the cost of {use.subject.name} per line", traced.why)
         return
     yield from traced.value
-    if chosen.smaller is None and use.subject.origin != "library":
+    loops = any(isinstance(fact, LoopShape) for fact in traced.value)
+    if chosen.smaller is None and use.subject.origin != "library" and judged.all_right() and not loops:
         twin = attempt(lambda: _beside_plain(use, kept), limits)
         if twin.how == "returned" and twin.value is not None:
             yield twin.value
@@ -103,17 +111,17 @@ def _times(
 
 def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
     """Forward and backward of the Function and of plain autograd through its forward, interleaved."""
-    twin = checking.plain_twin(use.function, kept.args, kept.wanted, deadline=time.monotonic() + 2.0)
+    twin = checking.plain_twin(use.function, kept.args, kept.wanted, deadline=clock.now() + 2.0)
     if not twin.same_gradient:
         return None
     rounds: tuple[list[float], list[float]] = ([], [])
-    until = time.monotonic() + 1.0
-    while len(rounds[0]) < 5 or (time.monotonic() < until and len(rounds[0]) < 200):
+    until = clock.now() + _SECONDS_BESIDE
+    while len(rounds[0]) < _FEWEST_ROUNDS or (clock.now() < until and len(rounds[0]) < _MOST_ROUNDS):
         for seconds, call in zip(rounds, (twin.function_step, twin.plain_step), strict=True):
-            started = time.perf_counter()
+            watch = Stopwatch()
             call()
-            seconds.append(time.perf_counter() - started)
-        if time.monotonic() > until + 2.0:
+            seconds.append(watch.seconds())
+        if clock.now() > until + 2.0:
             break
     return PlainTwin(
         id=f"plain {use.subject.id}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -33,6 +32,7 @@ from gradwright.doctor.session.facts import (
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.effects import lasting_effect
 from gradwright.doctor.source.places import text_of_file
+from gradwright.ground import clock
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def probe_function(use: FunctionUse, specimens: list[Kept], share: Callable[[flo
         args = first.values
         verdicts = judged.on(tracked[0])
         yield from flaw_facts(use, tracked[0], args, describe(args), tracked[0].used_outputs, verdicts, limits)
-    yield from costs_of_function(use, tracked[0], first, share, limits)
+    yield from costs_of_function(use, tracked[0], first, share, judged, limits)
     if use.subject.origin != "library":
         yield from expressions_of_function(use, tracked[0], share, limits)
         yield from numpy_of_function(use, tracked[0], share)
@@ -145,7 +145,7 @@ def _values(
 
 def _value_work(use: FunctionUse, args: tuple[Any, ...], kept: Kept, limits: Limits) -> Callable[[], Any]:
     def work() -> Any:
-        until = time.monotonic() + limits.seconds
+        until = clock.now() + limits.seconds
         return checking.judge_values(
             use.function,
             args,

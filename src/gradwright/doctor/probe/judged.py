@@ -31,6 +31,10 @@ class Judged:
     def on(self, kept: Kept) -> list[GradientVerdict]:
         return [fact for fact, specimen, _ in self.found if specimen is kept]
 
+    def all_right(self) -> bool:
+        """Whether there are verdicts, and no other than right."""
+        return bool(self.found) and all(fact.verdict == "right" for fact, _, _ in self.found)
+
     def smallest(self, kept: Kept, args: tuple[Any, ...]) -> tuple[Kept, tuple[Any, ...]]:
         """The specimen with the fewest elements, and its arguments; these where none was judged."""
         tried = ((specimen, values) for _, specimen, values in self.found)

@@ -19,6 +19,7 @@ import torch
 
 from gradwright.checking.chance import reproducible
 from gradwright.doctor.probe.tracing import EnoughTraced, is_own
+from gradwright.ground.clock import now
 
 Clock = Callable[[], float]
 Line = tuple[CodeType, int]
@@ -48,7 +49,7 @@ class _LineClock:
     """What ``sys.settrace`` is given. ``own``: seconds of a look at the clock that the clock can't see."""
 
     def __init__(self, clock: Clock, own: float, seconds: float, files: Collection[str]) -> None:
-        self._clock, self._own, self._deadline = clock, own, time.monotonic() + seconds
+        self._clock, self._own, self._deadline = clock, own, now() + seconds
         self._files = files
         self._queues = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
         self._callers: list[Line | None] = []
@@ -81,11 +82,11 @@ class _LineClock:
         """What has gone by since the last look belongs to the line that ran."""
         if self._queues:
             torch.cuda.synchronize()  # what was only queued so far has taken no time yet
-        now, line = self._clock(), self._now
-        self.seconds[line] = self.seconds.get(line, 0.0) + now - self._last
+        read, line = self._clock(), self._now
+        self.seconds[line] = self.seconds.get(line, 0.0) + read - self._last
         self.looks[line] += 1
         self._every += 1
-        if self._every % _CHECKED_EVERY == 0 and time.monotonic() > self._deadline:
+        if self._every % _CHECKED_EVERY == 0 and now() > self._deadline:
             raise EnoughTraced
 
     def end(self) -> None:
@@ -165,9 +166,9 @@ def medians(calls: Sequence[Taken]) -> Taken:
 def several(once: Callable[[float], Sequence[Taken]], *, enough: float = ENOUGH_SECONDS) -> list[Taken]:
     """Medians, phase by phase, of what ``once(own)`` times, again and again until that has taken ``enough`` seconds."""
     own = own_seconds()
-    until = time.monotonic() + enough
+    until = now() + enough
     calls: list[Sequence[Taken]] = []
-    while not calls or (len(calls) < MOST_CALLS and time.monotonic() < until):
+    while not calls or (len(calls) < MOST_CALLS and now() < until):
         with reproducible(0):
             calls.append(once(own))
     return [medians(phase) for phase in zip(*calls, strict=True)]

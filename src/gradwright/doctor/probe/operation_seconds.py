@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.probe.line_seconds import Clock
 from gradwright.doctor.probe.tracing import EnoughTraced, Instruction, subject_frame
+from gradwright.ground.clock import now
 from gradwright.ground.tensors import tensors_in
 
 _CHECKED_EVERY = 64  # operations
@@ -20,7 +21,7 @@ _CHECKED_EVERY = 64  # operations
 class _Timing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
     def __init__(self, clock: Clock, seconds: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self._clock, self._deadline = clock, time.monotonic() + seconds
+        self._clock, self._deadline = clock, now() + seconds
         self._queues = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
         self._operations = 0
         self.taken: dict[Instruction, float] = {}
@@ -40,7 +41,7 @@ class _Timing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __
             key = frame.f_code, frame.f_lasti
             self.taken[key] = self.taken.get(key, 0.0) + seconds
         self._operations += 1
-        if self._operations % _CHECKED_EVERY == 0 and time.monotonic() > self._deadline:
+        if self._operations % _CHECKED_EVERY == 0 and now() > self._deadline:
             raise EnoughTraced
         return result
 

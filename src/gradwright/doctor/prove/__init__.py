@@ -66,7 +66,7 @@ def prove(
     """Try a change of a Function. Returns what is proved, or why nothing is: the smallest counterexample, say.
 
     ``namespace``: the globals of the original's module (not changed); ``specimens``: the arguments of real calls with
-    one bool each, whether its gradient was wanted; ``deadline``: of ``time.monotonic()``, after which there is no
+    one bool each, whether its gradient was wanted; ``deadline``: of ``clock.now()``, after which there is no
     proof; ``seconds``: how long the changed phase of the original took on the largest of the specimens, if known.
     ``expect``: "same": outputs and gradients as the original's, faster or in less memory; "kept": the same, and not
     much slower; "right": outputs as the original's, gradients right by ``gradwright.checking``; "finite": the same

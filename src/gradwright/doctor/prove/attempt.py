@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from gradwright.doctor.prove.trees import CannotCopyError
 from gradwright.doctor.prove.trial import Subject, Trial, real, run
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.ground import clock
 
 FEWEST_MUTANTS = 5
 MOST_ALIKE = 12
@@ -204,7 +204,7 @@ class Attempt:
         from gradwright.doctor.prove.exact import same_formulas
 
         points = list(self._points)
-        left = self.harness.deadline - time.monotonic()
+        left = self.harness.deadline - clock.now()
         if not points or left < 1.0:
             return ()
         found = same_formulas(

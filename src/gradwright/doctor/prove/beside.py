@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 
 from gradwright.doctor.prove.clock import Seconds, Setting, measure, median, once
 from gradwright.doctor.prove.compiled import NotCompilableError, room_of
@@ -14,6 +13,7 @@ from gradwright.doctor.prove.trees import CannotCopyError
 from gradwright.doctor.prove.trial import Subject, real, wanted_of
 from gradwright.doctor.session.proposal import Proposal
 from gradwright.doctor.source.entered import LoopUse
+from gradwright.ground import clock
 
 FEWEST_ROUNDS = 7
 MOST_SECONDS = 1.5
@@ -51,8 +51,8 @@ def compare_candidates(one: Proposal, other: Proposal, use: LoopUse, text: str) 
 def _rounds(setting: Setting, first: Subject, second: Subject, args: Args) -> list[tuple[Seconds, Seconds]]:
     """Some, however long the first one takes, if that is not too long; none if a subject raises."""
     rounds: list[tuple[Seconds, Seconds]] = []
-    start = time.perf_counter()
-    while len(rounds) < FEWEST_ROUNDS and (not rounds or time.perf_counter() - start < MOST_SECONDS):
+    start = clock.now()
+    while len(rounds) < FEWEST_ROUNDS and (not rounds or clock.now() - start < MOST_SECONDS):
         found = measure(setting, (first, second), args)
         if found is None:
             return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,8 @@ from gradwright.doctor.prove.memory import PeakBytes
 from gradwright.doctor.prove.specimens import Args
 from gradwright.doctor.prove.trees import named_leaves, tensors
 from gradwright.doctor.prove.trial import Subject, undisturbed
+from gradwright.ground import clock
+from gradwright.ground.clock import Stopwatch
 
 ENOUGH_SECONDS = 0.1
 MOST_ROUNDS = 15
@@ -59,8 +60,8 @@ def measure(
     None if one raises.
     """
     taken: list[list[Seconds]] = [[] for _ in subjects]
-    started = time.perf_counter()
-    while len(taken[0]) < MOST_ROUNDS and (not taken[0] or time.perf_counter() - started < enough):
+    started = clock.now()
+    while len(taken[0]) < MOST_ROUNDS and (not taken[0] or clock.now() - started < enough):
         for subject, mine in zip(subjects, taken, strict=True):
             one = once(setting, subject, args)
             if one is None:
@@ -100,23 +101,23 @@ def _timed(
 ) -> Seconds:
     if counter is not None:
         counter.counts = setting.phase != "backward"
-    start = time.perf_counter()
+    watch = Stopwatch()
     returned = subject(*args)
-    middle = time.perf_counter()
+    forward = watch.seconds()
     if counter is not None:
         counter.counts = False
     if setting.phase == "forward" or not leaves:
-        return Seconds(middle - start, 0.0)
+        return Seconds(forward, 0.0)
     outputs = [value for _, value in named_leaves(list(returned), list(returned.values()))]
     roots = [value for value in (*outputs, *tensors(args)) if isinstance(value, torch.Tensor) and value.grad_fn]
     if not roots:
-        return Seconds(middle - start, 0.0)
+        return Seconds(forward, 0.0)
     cotangents = [torch.ones_like(root) for root in roots]
     if counter is not None:
         counter.counts = True
-    before = time.perf_counter()
+    watch = Stopwatch()
     torch.autograd.grad(roots, list(leaves.values()), cotangents, allow_unused=True)
-    return Seconds(middle - start, time.perf_counter() - before)
+    return Seconds(forward, watch.seconds())
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +26,8 @@ from gradwright.doctor.prove.neighbours import (
 from gradwright.doctor.prove.specimens import Args, Cut, cuts, describe, longest_axis, same_length
 from gradwright.doctor.prove.trees import tensors
 from gradwright.doctor.prove.trial import CotangentKind, Outcome, Subject, Trial, masks, real, run
+from gradwright.ground import clock
+from gradwright.ground.clock import Stopwatch
 
 Specimen = tuple[tuple[Any, ...], frozenset[str]]
 
@@ -136,7 +137,7 @@ class Learner:
         return known.original if outcome.raised else outcome
 
     def _run(self, subject: Subject, trial: Trial, known: Known | None = None, *, double: bool = False) -> Outcome:
-        if time.monotonic() > self.deadline:
+        if clock.now() > self.deadline:
             raise OutOfTimeError
         cotangents = known.original.cotangents if known else None
         return run(subject, trial, self.names(trial.args), double=double, cotangents=cotangents, grad=self.grad)
@@ -173,13 +174,13 @@ class Learner:
             if not self.fits(small):
                 continue
             for inner in (False, True):
-                start = time.perf_counter()
+                watch = Stopwatch()
                 outcome = self._run(self.original, Trial(small, wanted, inner=inner))
-                seconds = time.perf_counter() - start
+                seconds = watch.seconds()
                 if not outcome.raised and seconds > SECONDS_PER_TRIAL:  # the first call of all does more
-                    start = time.perf_counter()
+                    watch = Stopwatch()
                     self._run(self.original, Trial(small, wanted, inner=inner))
-                    seconds = time.perf_counter() - start
+                    seconds = watch.seconds()
                 if not outcome.raised:
                     return (usual, small), seconds, raised
                 raised = raised or f"{describe(small)}: {outcome.raised}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from gradwright.doctor.prove.specimens import (
     tensors,
 )
 from gradwright.doctor.prove.trial import Subject, Trial, run
+from gradwright.ground import clock
 
 Specimen = tuple[tuple[Any, ...], tuple[bool, ...]]
 
@@ -163,7 +163,7 @@ class Rightness:
                 if verdict.verdict == "right":
                     continue
                 if verdict.index not in self.excused or verdict.index not in self.untouched(candidate):
-                    if time.monotonic() > self.deadline:
+                    if clock.now() > self.deadline:
                         raise OutOfTimeError
                     values = f"returned {verdict.returned}, expected {verdict.expected} at {list(verdict.at)}"
                     told = verdict.reason if verdict.verdict == "unknown" else values

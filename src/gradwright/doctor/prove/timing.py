@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from dataclasses import dataclass
 
 import torch
 
 from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, median, once
-from gradwright.doctor.prove.counting import MOST_OPERATIONS
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
 from gradwright.doctor.prove.trial import Subject
+from gradwright.ground import clock
 
 SHARE_OF_TIME_LEFT = 0.15
 MOST_SECONDS = 0.4  # on one size
@@ -23,8 +22,6 @@ FASTER = 1.1
 SLIGHTLY_FASTER = 1.02  # enough if it needs fewer bytes too
 SMALLER = 0.9
 NO_SLOWER = 0.95
-COUNTED_SECONDS = 0.05  # counting the bytes of a call takes several times as long, if it is one of many operations
-FEW_OPERATIONS = 2_000
 SURE_SECONDS = 0.5  # before saying "no faster"
 AS_FAST = 2.0  # a phase that takes no more and no less than this many times as long, and a little, does the same work
 A_LITTLE = 1e-4
@@ -71,10 +68,12 @@ def compare_speed(
     what falls short is timed again, as a few rounds tell what else the machine was doing.
     """
     best: Timing | None = None
+    sizes: list[Args] = []
     longest, full = longest_axis(args), _elements(args, None)
     whole_length = max((size for tensor in tensors(args) for size in tensor.shape), default=1)
     most = SECONDS_WHERE_KNOWN if seconds is not None else MOST_SECONDS
-    while time.monotonic() < deadline:
+    is_whole = False
+    while not is_whole and clock.now() < deadline:
         measured = _measured(setting, args, longest)
         if measured is None and best is None and longest < whole_length:
             longest *= 2  # sizes that hang together in a way that no cut keeps
@@ -83,36 +82,45 @@ def compare_speed(
             break
         small, found = measured
         if _ratio(setting, found) < needed and describe(small) == describe(args):
-            left = min(SURE_SECONDS, SHARE_OF_TIME_LEFT * (deadline - time.monotonic()))
+            left = min(SURE_SECONDS, SHARE_OF_TIME_LEFT * (deadline - clock.now()))
             again = measure(setting, (setting.original, setting.candidate), small, left)
             found = [[*one, *more] for one, more in zip(found, again or ([], []), strict=True)]
         before, after = (median(one) for one in found)
         ratio = _ratio(setting, found)
-        most_operations = MOST_OPERATIONS if before.all < COUNTED_SECONDS else FEW_OPERATIONS
-        both = [counted(setting, one, small, most_operations) for one in (setting.original, setting.candidate)]
-        old, new = (None if one is None else one.peak_bytes for one in both)
-        peaks = old, new, describe(small)
-        if None in peaks and best:
-            peaks = best.before_bytes, best.after_bytes, best.bytes_on
-        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio, *peaks, *both)
-        if describe(small) == describe(args):
-            return best
+        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio)
+        sizes.append(small)
+        is_whole = describe(small) == describe(args)
         per_element = (before.all + after.all) / max(1, _elements(small, None))
-        allowed = min(most, SHARE_OF_TIME_LEFT * (deadline - time.monotonic()))
+        allowed = min(most, SHARE_OF_TIME_LEFT * (deadline - clock.now()))
         reach = [
             one for one in (longest * 2, longest * 4, longest * 16) if per_element * _elements(args, one) < allowed
         ]
         if not reach:
             break
         longest = reach[-1] if per_element * full > allowed else whole_length
-    whole = _alone(setting, args, full, deadline) if seconds is not None and best else None
-    if seconds is None or best is None or whole is None:
+    if best is None:
+        return None
+    best = _with_bytes(setting, best, sizes)
+    whole = _alone(setting, args, full, deadline) if seconds is not None and not is_whole else None
+    if seconds is None or whole is None:
         return best
     ratio = seconds / max(whole.seconds, 1e-9)
     if ratio < needed <= best.ratio:
         return best  # the run had the machine to itself, or had not: both at one time know better
     peaks = best.before_bytes, best.after_bytes, best.bytes_on
     return Timing(seconds, whole.seconds, describe(args), ratio, *peaks, None, whole.counted)
+
+
+def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
+    """Bytes are counted on the largest of ``sizes`` on which neither call is of too many operations."""
+    counts = []
+    for small in reversed(sizes):
+        counts.append([counted(setting, one, small) for one in (setting.original, setting.candidate)])
+        before, after = counts[-1]
+        if before is not None and after is not None:
+            peaks = before.peak_bytes, after.peak_bytes, describe(small)
+            return Timing(timing.before, timing.after, timing.on, timing.ratio, *peaks, *counts[0])
+    return timing
 
 
 def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
@@ -132,13 +140,12 @@ def _alone(setting: Setting, args: Args, full: int, deadline: float) -> _Alone |
     for subject in (setting.prepared, setting.candidate):
         if subject is None or (subject is setting.prepared and not _same_work(setting, subject, args)):
             continue
-        most = min(0.25 * (deadline - time.monotonic()), MOST_SECONDS_OF_A_CALL)
+        most = min(0.25 * (deadline - clock.now()), MOST_SECONDS_OF_A_CALL)
         if _can_be_called(setting, subject, args, full, most):
             found = measure(setting, (subject,), args)
             if found:
                 one = median(found[0])
-                most_operations = MOST_OPERATIONS if one.all < COUNTED_SECONDS else FEW_OPERATIONS
-                return _Alone(one.of(setting.phase), counted(setting, subject, args, most_operations))
+                return _Alone(one.of(setting.phase), counted(setting, subject, args))
     return None
 
 

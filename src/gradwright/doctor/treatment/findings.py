@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from gradwright.doctor.treatment.numpy_detours import leave_numpy
 from gradwright.doctor.treatment.patients import Called, Patients, Specimens
 from gradwright.doctor.treatment.plain import plain_function
 from gradwright.doctor.treatment.trials import Trials, Tried, declined
+from gradwright.ground import clock
 
 if TYPE_CHECKING:
     from gradwright.doctor.observed import FunctionUse
@@ -49,7 +49,7 @@ def treat(journal: Journal, patients: Patients, seconds: float, selection: Selec
 
     ``selection``: of the findings so far; it takes those that are made here.
     """
-    treatment = _Treatment(journal, patients, time.monotonic() + seconds, selection)
+    treatment = _Treatment(journal, patients, clock.now() + seconds, selection)
     shown = fold(journal.path)
     report = replace(shown, findings=tuple(selection.found))  # a loop that is told, but not here, is no other loop
     for finding in shown.findings:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradwright.doctor.session.model import Candidate, Fix
+from gradwright.ground import clock
 
 if TYPE_CHECKING:
     from gradwright.doctor.prove import Proved
     from gradwright.doctor.session.proposal import Proposal
 
-Trial = Callable[["Proposal", float], "Proved | str"]  # with the deadline, of time.monotonic()
+Trial = Callable[["Proposal", float], "Proved | str"]  # with the deadline, of clock.now()
 
 SECONDS_OF_A_PROOF = 15.0
 
@@ -34,14 +34,14 @@ def declined(why: str, rewrite: str = "compile_loop") -> Tried:
 
 
 class Trials:
-    """All proofs of one treatment. ``until``: of ``time.monotonic()``, after which nothing more is tried."""
+    """All proofs of one treatment. ``until``: of ``clock.now()``, after which nothing more is tried."""
 
     def __init__(self, until: float) -> None:
         self.until = until
 
     @property
     def seconds_left(self) -> float:
-        return self.until - time.monotonic()
+        return self.until - clock.now()
 
     def first_that_holds(self, proposals: Iterable[Proposal], proof: Trial) -> Tried:
         candidates: list[Candidate] = []
@@ -87,7 +87,7 @@ class Trials:
             return None, Candidate(proposal.rewrite, proposal.diff, why)
         # A kernel is compiled anew for each dtype and layout that it is tried on.
         seconds = min(left, 2 * SECONDS_OF_A_PROOF if compiles else SECONDS_OF_A_PROOF)
-        done = attempt(lambda: proof(proposal, time.monotonic() + seconds), Limits(seconds + 2.0))
+        done = attempt(lambda: proof(proposal, clock.now() + seconds), Limits(seconds + 2.0))
         verdict = done.value if done.how == "returned" else f"its trial ended early: {done.why}"
         if verdict is None or isinstance(verdict, str):
             return None, Candidate(proposal.rewrite, proposal.diff, verdict)

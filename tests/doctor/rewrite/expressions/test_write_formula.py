@@ -1,7 +1,6 @@
 """A chain of arithmetic in a Function becomes one formula, and is the same numbers; what is no formula stays."""
 
 import ast
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from gradwright.doctor.session.model import Finding
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.expressions.formulas import TAKEN, read_formula
 from gradwright.doctor.source.statements import Origins
+from gradwright.ground import clock
 from gradwright.kernels.formula.functions import CONSTANTS, FUNCTIONS
 
 HEAD = '"""Of two tensors."""\nimport math\nimport torch\n\n\n# By hand.\n'
@@ -122,7 +122,7 @@ def test_a_formula_is_proved_and_another_one_is_rejected(tmp_path) -> None:
     wrong = [text.replace("(1 - s)", "(2 - s)") for text in (proposal.new_text, proposal.added)]
     specimens = [((torch.randn(600, 500),), (True,))]
     found, other = (
-        prove(one, names["Swish"], names, specimens, expect="same", deadline=time.monotonic() + 30.0)
+        prove(one, names["Swish"], names, specimens, expect="same", deadline=clock.now() + 30.0)
         for one in (proposal, replace(proposal, new_text=wrong[0], added=wrong[1]))
     )
     assert isinstance(found, Proved) and not found.unsafe and found.proof.after_bytes is None

@@ -1,7 +1,6 @@
 """A chain that is a function of torch's, however it is written, becomes its call; what differs anywhere stays."""
 
 import ast
-import time
 from dataclasses import replace
 
 import pytest
@@ -24,6 +23,7 @@ from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.source.expressions.formulas import read_formula
 from gradwright.doctor.source.statements import Origins
+from gradwright.ground import clock
 
 
 def function_of(formula):
@@ -178,7 +178,7 @@ def test_the_call_is_proved_as_any_candidate_and_a_wrong_one_rejected():
     live = {"x": args[0].requires_grad_(), "y": args[1]}
     subject = Subject(id="loop", kind="loop", name="f", location=Location(PATH, site.line, 1))
     use = LoopUse(subject, site, PATH, entries=1, seconds=0.01, live_ins=[live], globals=namespace(text))
-    found = prove_region(first, use, text, deadline=time.monotonic() + 20.0)
+    found = prove_region(first, use, text, deadline=clock.now() + 20.0)
     assert isinstance(found, Proved) and not found.unsafe and found.proof.mutants_rejected >= 10
     wrong = replace(first, new_text=first.new_text.replace("loss(x, y)", "loss(x, y, beta=1.1)"))
-    assert isinstance(prove_region(wrong, use, text, deadline=time.monotonic() + 20.0), str)
+    assert isinstance(prove_region(wrong, use, text, deadline=clock.now() + 20.0), str)

@@ -6,7 +6,6 @@ evaluated, and judged as a backward is judged, before anyone sees it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from gradwright.doctor.probe.formula.recording import record
 from gradwright.doctor.probe.formula.values import NoFormula
 from gradwright.doctor.probe.shrink import describe
 from gradwright.doctor.session.facts import FunctionFormula
+from gradwright.ground import clock
 
 __all__ = ["formula_facts", "read_off"]
 
@@ -33,7 +33,7 @@ def formula_facts(use: FunctionUse, kept: Kept, args: tuple[Any, ...], limits: L
 
     def work() -> tuple[str, tuple[tuple[str, str], ...]] | None:
         try:
-            formula = read_off(use.function, args, kept.wanted, deadline=time.monotonic() + SECONDS / 2)
+            formula = read_off(use.function, args, kept.wanted, deadline=clock.now() + SECONDS / 2)
         except Exception:  # the forward is someone else's code, run in a way its author did not foresee
             return None
         names = input_names(use.function, len(args))
