@@ -45,7 +45,7 @@ def test_the_bad_script_has_the_finding_and_looks_like_its_golden(
 
 @pytest.mark.parametrize("code", CASES)
 def test_the_good_script_is_clean(code: str, run: Callable) -> None:
-    ran = run(HERE / "cases" / code / "good.py", **_where(code))
+    ran = run(HERE / "cases" / code / "good.py", **_seconds(code), **_where(code))
     assert ran.faults == []
     assert code not in ran.codes
     assert ran.report.script.exit_code == 0
