@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.reports import Made, kept_or_made
-from tests.warm import Zygote
+from tests.warm import COMMAND, Zygote
 
 from gradwright.doctor.ends import note_death
 from gradwright.doctor.examination import RULE_FAILED, judge_journal
@@ -145,9 +145,6 @@ class Called:
     session: Report | None
 
 
-_WARM = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import main; main(prog_name='gradwright')"
-
-
 @pytest.fixture
 def gradwright(zygote: Zygote, record_property: Callable) -> Callable[..., Called]:
     """The command as a user runs it: ``gradwright("diagnose", "train.py", cwd=folder)``.
@@ -168,7 +165,7 @@ def gradwright(zygote: Zygote, record_property: Callable) -> Callable[..., Calle
 
         if words[0] == "diagnose":
             record_property("doctor run", shlex.join(words))
-        start = ["-m", "gradwright"] if cold else ["-c", _WARM.format(str(zygote.python()))]
+        start = ["-m", "gradwright"] if cold else ["-c", COMMAND.format(str(zygote.python()))]
         done = subprocess.run(
             [sys.executable, *start, *words],
             cwd=cwd,

@@ -20,11 +20,17 @@ from pathlib import Path
 from typing import NoReturn
 
 OURS = "import sys; sys.path.pop(0); from gradwright.doctor."
+EXECNETS = "import sys;exec(eval(sys.stdin.readline()))"  # a worker of pytest-xdist
+
+# The command whose patients are forks: a program for ``python -c``, or a file of its own. To be filled in: python().
+COMMAND = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import main; main(prog_name='gradwright')"
 
 _INTERPRETER = """#!{python} -IS
 import json, os, signal, socket, sys
 
 words = sys.argv[1:]
+if words[:1] == ["-u"] and words[2:] == [{execnets!r}]:
+    words = words[1:]
 if words[:1] != ["-c"] or not words[1].startswith({starts!r}):
     os.execv({python!r}, [{python!r}, *words])
 handed_on = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
@@ -100,7 +106,9 @@ class Door:
         self._listener.listen(16)  # who comes before everything is loaded waits
         interpreter = folder / "python.new"
         patient = start_command(Path(), Options(target=""))[2]  # as the command line starts it today
-        text = _INTERPRETER.format(python=sys.executable, starts=(patient, OURS), address=str(folder / "socket"))
+        text = _INTERPRETER.format(
+            python=sys.executable, starts=(patient, OURS, EXECNETS), execnets=EXECNETS, address=str(folder / "socket")
+        )
         interpreter.write_text(text)
         interpreter.chmod(0o755)
         interpreter.rename(folder / "python")  # whole or not at all

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.warm import COMMAND
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "release"
@@ -90,8 +91,13 @@ def test_the_wheel_works_in_an_environment_that_holds_nothing_else(tmp_path: Pat
 
 @pytest.mark.parametrize("door", ["the_command", "the_library", "the_doctor"])
 def test_what_the_trial_of_a_wheel_asks_for_is_there(
-    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python: Path
 ) -> None:
     """`make release` asks it of a wheel alone; here it shows that the trial itself can pass."""
-    monkeypatch.chdir(tmp_path)
-    getattr(of_the_tool("smoke"), door)()
+    smoke, command, folder = of_the_tool("smoke"), tmp_path / "gradwright", tmp_path / "empty"
+    command.write_text(f"#!{sys.executable}\n{COMMAND.format(str(warm_python))}\n")
+    command.chmod(0o755)
+    folder.mkdir()
+    monkeypatch.setattr(smoke, "GRADWRIGHT", command)
+    monkeypatch.chdir(folder)
+    getattr(smoke, door)()

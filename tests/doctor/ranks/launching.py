@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.warm import COMMAND
+
 from gradwright.doctor.session.codec import from_json
 from gradwright.doctor.session.model import Report
 
 SCRIPT = Path(__file__).with_name("script.py")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-# Patients as forks of a process with torch loaded, as `gradwright` of the tests' fixtures.
-WARM = "import sys; sys.executable = {!r}; from gradwright.doctor.cli import main; main(prog_name='gradwright')"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def by_torchrun(folder: Path, warm: Path, *words: str) -> Told:
 def torchrun(warm: Path) -> list[str]:
     """The beginning of a command that runs gradwright on two ranks."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
-    return [*launcher, sys.executable, "-c", WARM.format(str(warm))]
+    return [*launcher, sys.executable, "-c", COMMAND.format(str(warm))]
 
 
 def one_by_one(
@@ -64,7 +64,7 @@ def one_by_one(
 ) -> Told:
     """``interrupt``: so many seconds after the third step all get what Ctrl-C sends."""
     _lay_out(folder, fixes)
-    command = [sys.executable, "-c", WARM.format(str(warm)), "diagnose", *ours, "script.py", *words]
+    command = [sys.executable, "-c", COMMAND.format(str(warm)), "diagnose", *ours, "script.py", *words]
     processes: list[subprocess.Popen[bytes]] = []
     with _leaving_nothing(folder) as environment:
         try:

@@ -77,7 +77,7 @@ def test_a_forward_past_the_wrapper_parts_the_replicas(tmp_path: Path, warm_pyth
 
 
 def test_a_rank_that_hangs_is_found_where_it_hangs(tmp_path: Path, warm_python: Path) -> None:
-    told = one_by_one(tmp_path, warm_python, "hangs", "8", ours=["--max-seconds", "4"])
+    told = one_by_one(tmp_path, warm_python, "hangs", "8", ours=["--max-seconds", "8"])
     lines = (tmp_path / "script.py").read_text().splitlines()
     waiting, asleep = (int(end.rpartition(":")[2]) for end in differing(told.session)["how the script ended"])
     assert "backward()" in lines[waiting - 1] and "sleep(1000)" in lines[asleep - 1]

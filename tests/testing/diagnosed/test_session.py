@@ -222,7 +222,7 @@ def test_a_session_inside_of_a_test_is_not_watched_again(suite):
     assert [calls.forward_calls for calls in done.report.of(FunctionCalls)] == [1]
 
 
-def test_workers_hand_over_what_they_found_and_it_is_told_once(suite):
+def test_workers_hand_over_what_they_found_and_it_is_told_once(suite, warm_python):
     tests = """
     import os, pytest
     from squares import Halved, Square, leaf
@@ -233,7 +233,7 @@ def test_workers_hand_over_what_they_found_and_it_is_told_once(suite):
         if worker_id == "gw0":
             Square.apply(leaf(3)).sum().backward()
     """
-    done = suite({"test_it.py": tests}, "--gradwright", "-n", "2", "--dist", "each", cold=True)
+    done = suite({"test_it.py": tests}, "--gradwright", "--tx", f"2*popen//python={warm_python}", "--dist", "each")
     assert done.code == 1 and "16 passed" in done.text
     assert done.codes == ["GW101 Halved"]
     counts = {calls.subject.split(":")[1].split("@")[0]: calls for calls in done.report.of(FunctionCalls)}
@@ -244,12 +244,13 @@ def test_workers_hand_over_what_they_found_and_it_is_told_once(suite):
     assert "make the exit status 1" in done.flowing
 
 
-def test_a_worker_that_dies_is_told(suite):
+def test_a_worker_that_dies_is_told(suite, warm_python):
     tests = """
     import os, sys
     def test_dies():
         os._exit(3)
     """
-    done = suite({"test_it.py": tests}, "--gradwright", "-n", "1", "--max-worker-restart", "0", cold=True)
+    worker = ("--dist", "load", "--tx", f"popen//python={warm_python}", "--max-worker-restart", "0")
+    done = suite({"test_it.py": tests}, "--gradwright", *worker)
     assert done.code == 1
     assert done.why_not("what worker gw0 saw") == "it ended before it could tell"

@@ -149,7 +149,8 @@ class Loss(Signature):
         if not result.requires_grad:
             raise NotJudgeable("the loss carries no gradient: it was detached, or is piecewise constant")
         value = _mean(result)
-        (gradient,) = torch.autograd.grad(value, prediction, allow_unused=True, materialize_grads=True)
+        (gradient,) = torch.autograd.grad(value, prediction, allow_unused=True)
+        gradient = torch.zeros_like(prediction) if gradient is None else gradient
         return float(value.detach()), gradient.detach().to(torch.float64)
 
     # --- attempts ----------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Profile:
             except Exception:  # the loss is someone else's code: it may raise here, and not beside
                 return self.loss.attempt(sample), float("nan")
             else:
-                return value, float((gradient.reshape(-1) * self.direction(s)).sum())
+                return value, float(torch.dot(gradient.reshape(-1), self.direction(s)))
         return self.loss.attempt(sample), float("nan")
 
     def direction(self, s: float) -> torch.Tensor:
