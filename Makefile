@@ -35,7 +35,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-# One thread for each of the two workers: two each get into one another's way. Compiled modules are kept, whatever the
+# One thread for each worker: two each get into one another's way. Compiled modules are kept, whatever the
 # environment says: each of a thousand processes would compile them again.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
 

@@ -3,8 +3,9 @@
 `make durations` writes it. The tests read it: what takes longest begins first (tests/conftest.py), so that no worker is
 left with a long test when the others have nothing more to do; and `make quick` knows by it what it has time for.
 
-Seconds are those of the wall clock, with two workers on the two cores of the machine that is named; a folder's seconds
-are those of its tests together. "doctor runs" are runs of the doctor that were made, and not read again.
+Seconds are those of the wall clock, on the machine that is named; a folder's seconds are those of its tests together.
+"cpu seconds" are those of all processes of the run: what else the machine did is not in them. "doctor runs" are runs of
+the doctor that were made, and not read again.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Durations:
         if report.when == "teardown":
             self._doctor_runs[name] = sum(name == "doctor run" for name, _ in report.user_properties)
 
+    @pytest.hookimpl(trylast=True)  # when the workers have ended
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             OUT.write_text(json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
@@ -52,6 +54,7 @@ class Durations:
             "machine": f"{_cpu()}, {os.cpu_count()} cores, Python {platform.python_version()}",
             "date": time.strftime("%Y-%m-%d"),
             "seconds": round(time.time() - self._began),
+            "cpu seconds": round(sum(os.times()[:4])),
             "tests": len(self._seconds),
             "doctor runs": sum(self._doctor_runs.values()),
             "folders": {
