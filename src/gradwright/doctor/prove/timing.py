@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, median, once
+from gradwright.doctor.prove.counting import MOST_OPERATIONS
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
 from gradwright.doctor.prove.trial import Subject
@@ -22,6 +23,7 @@ FASTER = 1.1
 SLIGHTLY_FASTER = 1.02  # enough if it needs fewer bytes too
 SMALLER = 0.9
 NO_SLOWER = 0.95
+FEW_OPERATIONS = 2_000  # counting takes several times as long as the call
 SURE_SECONDS = 0.5  # before saying "no faster"
 AS_FAST = 2.0  # a phase that takes no more and no less than this many times as long, and a little, does the same work
 A_LITTLE = 1e-4
@@ -112,10 +114,11 @@ def compare_speed(
 
 
 def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
-    """Bytes are counted on the largest of ``sizes`` on which neither call is of too many operations."""
+    """Bytes are counted on the largest of ``sizes`` on which both calls are of few operations, else on the smallest."""
     counts = []
     for small in reversed(sizes):
-        counts.append([counted(setting, one, small) for one in (setting.original, setting.candidate)])
+        most = MOST_OPERATIONS if small is sizes[0] else FEW_OPERATIONS
+        counts.append([counted(setting, one, small, most) for one in (setting.original, setting.candidate)])
         before, after = counts[-1]
         if before is not None and after is not None:
             peaks = before.peak_bytes, after.peak_bytes, describe(small)
