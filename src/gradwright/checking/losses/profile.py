@@ -111,7 +111,7 @@ class Profile:
                 continue
             one, other = self._narrowed((a, fa, ga), (b, fb, gb))
             step = abs(other[1] - one[1])
-            if step > 1e-3 * max(abs(fb - fa), 1e-300) and step > 100 * self.slack(one[1], other[1]):
+            if step > 1e-3 * max(abs(fb - fa), 1e-300) and step > 100 * self._rounding(one[1], other):
                 jumps.append(Break(round(other[0], 9), one[1], other[1]))
             elif abs(other[2] - one[2]) > 1e-3 * max(abs(other[2]), abs(one[2]), 1e-3 * self.ordinary):
                 kinks.append(Break(round(other[0], 6), one[2], other[2]))
@@ -131,6 +131,14 @@ class Profile:
             else:
                 one = between
         return one, other
+
+    def _rounding(self, value: float, point: Point) -> float:
+        """The slack between two values next to each other. Terms that cancel leave the rounding of terms, not of
+        their sum: as large as what each element adds to the slope would make them."""
+        s, other, _ = point
+        gradient = self.loss.slope(self.ray.at(s))[1].reshape(-1)
+        terms = abs(s) * float((gradient * self.direction(s)).abs().sum())
+        return self.slack(value, other, 1e-6 * terms)
 
     @property
     def jumps(self) -> list[Break]:
