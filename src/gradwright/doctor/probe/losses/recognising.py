@@ -12,7 +12,6 @@ import inspect
 import itertools
 import statistics
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -28,6 +27,7 @@ from gradwright.doctor.probe.shrink import describe
 from gradwright.doctor.session.facts import KnownLoss
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import body_of
+from gradwright.ground.clock import Stopwatch
 from gradwright.kernels.machine.compiling import without_machine_code
 
 SAME = 1e-9
@@ -296,8 +296,8 @@ def _seconds(
     taken: tuple[list[float], list[float]] = ([], [])
     for turn in range(ROUNDS + 1):
         for way, times in zip((call, match.loss), taken, strict=True):
-            started = time.perf_counter()
+            watch = Stopwatch()
             _differentiated(way, mine, target)
             if turn:
-                times.append(time.perf_counter() - started)
+                times.append(watch.seconds())
     return statistics.median(taken[0]), statistics.median(taken[1])
