@@ -35,9 +35,9 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-# Three workers for two cores: one of them waits, for ranks, a browser, a limit. One thread for each. Compiled modules are kept, whatever the
-# environment says: each of a thousand processes would compile them again.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup -m "not peers"
+# Two workers, one thread for each: more get into one another's way. Compiled modules are kept, whatever the environment
+# says: each of a thousand processes would compile them again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
 
 pytest: $(READY)
 	$(PYTEST)

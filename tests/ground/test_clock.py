@@ -100,4 +100,4 @@ def test_of_a_child_that_died_it_is_what_the_system_tells(monkeypatch: pytest.Mo
     monkeypatch.setattr(clock, "waited", lambda process=None: 7.0 if process else 0.0)
     before = clock.not_counted()
     assert in_child(lambda: os._exit(4), seconds=60).how == "died"
-    assert clock.not_counted() - before == 7.0
+    assert clock.not_counted() - before == pytest.approx(7.0)

@@ -114,10 +114,10 @@ def compare_speed(
 
 
 def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
-    """Bytes are counted on the largest of ``sizes`` on which both calls are of few operations, else on the smallest."""
+    """Bytes are counted on the largest of ``sizes``; of calls of very many operations on a smaller one."""
     counts = []
     for small in reversed(sizes):
-        most = MOST_OPERATIONS if small is sizes[0] else FEW_OPERATIONS
+        most = MOST_OPERATIONS if small is sizes[-1] or small is sizes[0] else FEW_OPERATIONS
         counts.append([counted(setting, one, small, most) for one in (setting.original, setting.candidate)])
         before, after = counts[-1]
         if before is not None and after is not None:
