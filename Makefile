@@ -22,8 +22,7 @@ demo: $(READY) ## set up, then diagnose a shipped example
 	$(BIN)/gradwright diagnose examples/element_loop/train.py --size 200 || test $$? -eq 1 # 1: there are findings
 	@echo "The session is in .gradwright/last.json; 'gradwright explain GW301' says more."
 
-test: $(READY) ## everything that has to be green: two at a time, as types and contracts take one core each
-	@$(MAKE) --no-print-directory --jobs=2 lint types contracts pytest
+test: lint types contracts pytest ## everything that has to be green
 
 lint: $(READY)
 	$(BIN)/ruff check .
