@@ -69,12 +69,12 @@ def test_a_child_goes_on_with_what_its_parent_has_waited(busy: Busy) -> None:
     busy.seconds = 100.0
     deadline = clock.now() + 50.0
 
-    def left() -> float:
+    def ask_what_is_left() -> float:
         clock._reading.begin_again()  # as the fork itself calls it, of the reading that is not replaced
         busy.seconds = 0.0
         return deadline - clock.now()
 
-    outcome = in_child(left, seconds=60)
+    outcome = in_child(ask_what_is_left, seconds=60)
     assert outcome.value is not None and 40.0 < outcome.value <= 50.0
 
 
