@@ -59,6 +59,7 @@ class _Signs:
     detail: str = ""
     first_gradient: float | None = None
     examining_since: float | None = None
+    heard_at: float = 0.0
     failure: str | None = None
     polite_at: float | None = None
     asked: int = 0
@@ -71,7 +72,7 @@ def conduct(
 ) -> Conducted:
     """Run the patient to its end. ``script_stdout``: the file descriptor that the script's standard output goes to
     (``None``: our own); ``company``: the other ranks. Cost: the script's own time, then at most about
-    ``probe_seconds + fix_seconds``."""
+    ``probe_seconds + fix_seconds`` of an idle machine."""
     with _journal_file() as journal:
         command = start_command(journal, options)
         command_line = " ".join((("-m " if options.module else "") + options.target, *options.arguments))
@@ -141,6 +142,7 @@ def _attend(
 
 def _note(lines: list[dict[str, Any]], signs: _Signs) -> None:
     for line in lines:
+        signs.heard_at = time.monotonic()
         data = line.get("data", {})
         if line.get("part") == "script" and data.get("gradients"):
             signs.first_gradient = signs.first_gradient or time.monotonic()
@@ -179,7 +181,8 @@ def _keep_time(
     now = time.monotonic()
     if signs.examining_since is not None:
         again = rerun_seconds(options, signs.examining_since - started)
-        if now > signs.examining_since + options.probe_seconds + options.fix_seconds + again + 60:
+        # It keeps its own limits, in seconds of an idle machine: what is killed has been silent for as long as that.
+        if now > signs.heard_at + options.probe_seconds + options.fix_seconds + again + 60:
             process.kill()
         return
     if signs.polite_at is not None:
