@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradwright.doctor.prove.compare import Difference, Manner, compare
+from gradwright.doctor.prove.counting import Counting, TooManyOperationsError
 from gradwright.doctor.prove.linking import Group, all_groups, minimal, shorter, splits, with_lengths
 from gradwright.doctor.prove.neighbours import (
     EQUAL_ELEMENTS,
@@ -34,7 +35,9 @@ Specimen = tuple[tuple[Any, ...], frozenset[str]]
 COTANGENTS: tuple[CotangentKind, ...] = ("expanded", "transposed", "0, inf and NaN")
 MOST_SPLITS = 6
 UNCUT_ELEMENTS = 4096  # inputs up to this size are tried as they are, where the original refuses smaller ones
-SECONDS_PER_TRIAL = 0.004  # more, and the inputs are cut further
+OPERATIONS_PER_TRIAL = 1_000  # more, and the inputs are cut further
+SECONDS_PER_TRIAL = 0.05  # the same, of what is not torch's: loops in Python, NumPy
+SURELY_FEW = 0.001  # in so few seconds nobody dispatches a thousand operations
 SHORTEST = 4
 APART = "sizes differ that were equal in the run"
 LEAF = "leaf Variable that requires grad"
@@ -148,12 +151,12 @@ class Learner:
         """The specimen cut to a size at which the original runs, and that quickly; a string: why there is none."""
         first = ""
         longest = longest_axis(args)
-        best: tuple[Cut, Args] | None = None
+        best: tuple[Cut, Trial] | None = None
         while True:
-            found, seconds, raised = self._cut(args, wanted, longest)
+            found, raised = self._cut(args, wanted, longest)
             first = first or raised
             best = found or best
-            if found is None or seconds < SECONDS_PER_TRIAL or longest <= SHORTEST:
+            if found is None or longest <= SHORTEST or self._is_short(found[1]):
                 break
             longest = max(SHORTEST, longest * 2 // 3)
         if best is None and sum(tensor.numel() for tensor in tensors(args)) <= UNCUT_ELEMENTS:
@@ -164,29 +167,38 @@ class Learner:
             first = first or f"{describe(args)}: {outcome.raised}"
         if best is None:
             return f"cut to {first}"
-        self.learn_one(Trial(best[1], wanted, strict=True))
-        return best
+        usual, trial = best
+        self.learn_one(Trial(trial.args, wanted, strict=True))
+        return usual, trial.args
 
-    def _cut(self, args: Args, wanted: frozenset[str], longest: int) -> tuple[tuple[Cut, Args] | None, float, str]:
+    def _is_short(self, trial: Trial) -> bool:
+        """Whether the original can be run hundreds of times: told by its operations, which are as many each time."""
+        seconds = self._seconds(trial)
+        if SURELY_FEW < seconds < SECONDS_PER_TRIAL:
+            with Counting(OPERATIONS_PER_TRIAL):
+                return not self._run(self.original, trial).raised.startswith(TooManyOperationsError.__name__)
+        return seconds < SECONDS_PER_TRIAL
+
+    def _seconds(self, trial: Trial) -> float:
+        watch = Stopwatch()
+        self._run(self.original, trial)
+        return watch.seconds()
+
+    def _cut(self, args: Args, wanted: frozenset[str], longest: int) -> tuple[tuple[Cut, Trial] | None, str]:
         raised = ""
         for usual in cuts(args, longest):
             small = usual(args)
             if not self.fits(small):
                 continue
             for inner in (False, True):
-                watch = Stopwatch()
-                outcome = self._run(self.original, Trial(small, wanted, inner=inner))
-                seconds = watch.seconds()
-                if not outcome.raised and seconds > SECONDS_PER_TRIAL:  # the first call of all does more
-                    watch = Stopwatch()
-                    self._run(self.original, Trial(small, wanted, inner=inner))
-                    seconds = watch.seconds()
+                trial = Trial(small, wanted, inner=inner)
+                outcome = self._run(self.original, trial)
                 if not outcome.raised:
-                    return (usual, small), seconds, raised
+                    return (usual, trial), raised
                 raised = raised or f"{describe(small)}: {outcome.raised}"
                 if LEAF not in outcome.raised:
                     break
-        return None, 0.0, raised
+        return None, raised
 
     def _trials(self, args: Args, usual: Cut, wanted: frozenset[str]) -> Iterator[Trial]:
         groups = self._groups(args, usual, wanted)
