@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.chance import seed_all
 from tests.reports import Made, kept_or_made
 from tests.warm import COMMAND, Zygote
 
@@ -56,6 +57,11 @@ def pytest_collection_finish() -> None:
         device = sys.modules.get(name)
         if device is not None and not device.is_available():
             vars(device)["manual_seed_all"] = lambda seed: None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    seed_all()  # whatever ran before
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 KEPT = HERE.parent / ".pytest_cache" / "reports"
 #: What makes a report, besides the script: the doctor, and how the tests start it.
-DOCTOR = (HERE.parent / "src", HERE / "conftest.py", HERE / "reports.py", HERE / "warm.py", HERE / "zygote.py")
+STARTING = ("chance.py", "conftest.py", "reports.py", "warm.py", "zygote.py")
+DOCTOR = (HERE.parent / "src", *(HERE / name for name in STARTING))
 MOST_FILES = 100  # of a script's folder; of a larger one nothing is kept
 A_DAY = 86_400
 _FOLDER = "<the script's folder>"
@@ -62,7 +63,7 @@ def kept_or_made(folder: Path, asked: dict[str, object], make: Callable[[], Made
 
 @functools.cache
 def doctor() -> str:
-    """A digest of all that a report hangs on besides its script."""
+    """A digest of all that a report depends on besides its script."""
     files = [path for top in DOCTOR for path in (_list_files(top) if top.is_dir() else [top])]
     settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("GRADWRIGHT_", "OMP_"))]
     packages = [f"{each.name} {each.version}" for each in distributions()]

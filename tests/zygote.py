@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.chance import seed_all
 from tests.warm import Door
 
 
@@ -30,7 +31,10 @@ def serve(folder: Path | None) -> None:
     for package in (gradwright.checking, gradwright.doctor):  # loaded once, and not in every fork
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(info.name)
-    del sys.path[0], sys.modules["tests"], sys.modules["tests.warm"]  # a script may have tests of its own
+    seed_all()
+    del sys.path[0]
+    for name in ("tests", "tests.chance", "tests.warm"):
+        del sys.modules[name]  # a script may have tests of its own
     gc.collect()
     gc.freeze()  # what a fork's collections never touch is never copied for it
     if door is not None and folder is not None:
