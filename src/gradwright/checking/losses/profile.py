@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +16,8 @@ from gradwright.checking.trial import NotJudgeable, TimeUp
 
 Point = tuple[float, float, float]  # of a ray: s, value, slope
 _NODES = (0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6)  # of Gauss: exact for cubic values between two points
+_EVERYWHERE = 5  # so many halvings in which both halves have as much as this share of the other's: no single break
+_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Profile:
     """``loss`` along ``ray``. Points at which the loss raises or is not finite are left out.
 
     ``ordinary``: the size of an ordinary value; what is a millionth of a millionth of it is nothing.
-    Cost: three gradients per point of the ray's grid, some forty per jump or kink.
+    Cost: a gradient per point of the ray's grid, two more beside it where the slopes turn sharply; some forty per jump
+    or kink.
     """
 
     def __init__(self, loss: Loss, ray: Ray, *, ordinary: float = 0.0) -> None:
@@ -101,32 +105,54 @@ class Profile:
             return [], []
         middle = sorted(map(abs, self.values))[len(self.points) // 2]
         seen = 1e-4 * max(middle, self.ordinary)  # what lies below is not worth a search
-        for (a, fa, ga), (b, fb, gb) in pairwise(self.points):
-            inside = [self.look(a + node * (b - a))[1] for node in _NODES]
-            if not all(map(math.isfinite, (ga, gb, *inside))):
+        for number, (one, other) in enumerate(pairwise(self.points)):
+            nodes = [one[0] + node * (other[0] - one[0]) for node in _NODES]
+            between = self.points[max(0, min(number - 1, len(self.points) - 4)) :][:4]
+            if self._agree(one, other, [_interpolated(between, s) for s in nodes], seen) is not False:
                 continue
-            left = abs(fb - fa - (b - a) * sum(inside) / 2)
-            size = max(seen, abs(fa), abs(fb), (b - a) * max(abs(ga), abs(gb), *map(abs, inside)))
-            if left <= (1e-6 if self.double else 1e-3) * size:
+            if self._agree(one, other, [self.look(s)[1] for s in nodes], seen) is not False:
                 continue
-            one, other = self._narrowed((a, fa, ga), (b, fb, gb))
-            step = abs(other[1] - one[1])
-            if step > 1e-3 * max(abs(fb - fa), 1e-300) and step > 100 * self._rounding(one[1], other):
-                jumps.append(Break(round(other[0], 9), one[1], other[1]))
-            elif abs(other[2] - one[2]) > 1e-3 * max(abs(other[2]), abs(one[2]), 1e-3 * self.ordinary):
-                kinks.append(Break(round(other[0], 6), one[2], other[2]))
+            narrowed = self._narrowed(one, other)
+            if narrowed is None:
+                continue
+            before, after = narrowed
+            step = abs(after[1] - before[1])
+            if step > 1e-3 * max(abs(other[1] - one[1]), 1e-300) and step > 100 * self._rounding(before[1], after):
+                jumps.append(Break(round(after[0], 9), before[1], after[1]))
+            elif abs(after[2] - before[2]) > 1e-3 * max(abs(after[2]), abs(before[2]), 1e-3 * self.ordinary):
+                kinks.append(Break(round(after[0], 6), before[2], after[2]))
         return jumps, kinks
 
-    def _narrowed(self, one: Point, other: Point) -> tuple[Point, Point]:
-        """Two points next to each other between which the value jumps or the slope breaks."""
+    def _agree(self, one: Point, other: Point, inside: list[float], seen: float) -> bool | None:
+        """Is the integral of the slope, which is ``inside`` at the nodes, the difference of the values?
+
+        None where a slope is not finite.
+        """
+        (a, fa, ga), (b, fb, gb) = one, other
+        if not all(map(math.isfinite, (ga, gb, *inside))):
+            return None
+        left = abs(fb - fa - (b - a) * sum(inside) / 2)
+        size = max(seen, abs(fa), abs(fb), (b - a) * max(abs(ga), abs(gb), *map(abs, inside)))
+        return left <= (1e-6 if self.double else 1e-3) * size
+
+    def _narrowed(self, one: Point, other: Point) -> tuple[Point, Point] | None:
+        """Two points next to each other between which the value jumps or the slope breaks.
+
+        None where each part has its share of the difference: the slopes there are not those of the values.
+        """
         least = 1e-13 if self.double else 1e-5
+        halvings = alike = 0
         while other[0] - one[0] > least * (1 + abs(one[0])):
             middle = (one[0] + other[0]) / 2
             value, slope = self.look(middle)
             if not math.isfinite(value) or not math.isfinite(slope):
                 break
             between = (middle, value, slope)
-            if _remainder(one, between) >= _remainder(between, other):
+            first, second = _remainder(one, between), _remainder(between, other)
+            halvings, alike = halvings + 1, alike + (min(first, second) > _SHARE * max(first, second))
+            if alike == halvings == _EVERYWHERE:
+                return None
+            if first >= second:
                 other = between
             else:
                 one = between
@@ -154,11 +180,10 @@ class Profile:
     def falls(self) -> list[Fall]:
         """The stretches, from where the prediction is wrong on, along which the value falls without a jump."""
         found: list[Fall] = []
-        jumps = [jump.at for jump in self.jumps]
         for (a, fa, _), (b, fb, _) in pairwise(self.points):
             if a < self.ray.wrong_from or fb >= fa - self.slack(fa, fb):
                 continue
-            if any(a <= at <= b for at in jumps):
+            if any(a <= jump.at <= b for jump in self.jumps):
                 continue
             if found and found[-1].end == a:
                 found[-1] = Fall(found[-1].start, b, found[-1].high, fb)
@@ -198,6 +223,17 @@ class Profile:
             else:
                 a = one
         return (a + b) / 2
+
+
+def _interpolated(points: Sequence[Point], s: float) -> float:
+    """The slope at ``s`` by the polynomial through those of ``points``."""
+    total = 0.0
+    for at, _, slope in points:
+        for other, _, _ in points:
+            if other != at:
+                slope *= (s - other) / (at - other)
+        total += slope
+    return total
 
 
 def _remainder(one: Point, other: Point) -> float:

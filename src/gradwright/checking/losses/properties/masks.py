@@ -20,11 +20,13 @@ from gradwright.ground.masks import Masks
 def run(case: Case) -> Iterator[Answer]:
     pair = next(masks_of(case.loss.inner), None)
     profiles = [profile for profile in case.profiles if profile.ray.whole and profile.ray.side]
-    seen = next((found for found in map(_one_minus_error, profiles) if found), None) if case.is_regression else None
-    shown = [found for found in map(_consequence, case.profiles) if found]
-    if seen is None and (pair is None or (case.profiles and not shown)):
+    seen = next((found for found in map(_one_minus_error, profiles) if found), "") if case.is_regression else ""
+    if not seen and pair is None:
         return
-    told_by = [text for text in (seen or "", *shown[:1]) if text]
+    shown = next((found for found in map(_consequence, case.profiles) if found), "")
+    if not seen and case.profiles and not shown:
+        return
+    told_by = [text for text in (seen, shown) if text]
     finding = PROPERTY.finding(
         case,
         "GW501",
