@@ -10,8 +10,8 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import sys
-import time
 from pathlib import Path
 
 from tests.chance import seed_all
@@ -45,14 +45,11 @@ def serve(folder: Path | None) -> None:
         pid = os.fork()
         if pid == 0:
             be_patient(request)
-        deadline = time.monotonic() + request["seconds"]
-        ended = (0, 0)
-        while ended == (0, 0):
-            if time.monotonic() > deadline:
-                os.kill(pid, 9)
-            time.sleep(0.005)
-            ended = os.waitpid(pid, os.WNOHANG)
-        print(os.waitstatus_to_exitcode(ended[1]), flush=True)
+        patient = os.pidfd_open(pid)
+        if not select.select([patient], [], [], request["seconds"])[0]:
+            os.kill(pid, 9)
+        os.close(patient)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     if door is not None:
         door.close()
 

@@ -107,9 +107,10 @@ def examine(problem: Problem, seconds: float, *, without: Container[str] = ()) -
 
     def work() -> None:
         halfway = clock.now() + turn / 2
-        while waiting and clock.now() <= halfway:
-            _run(waiting[0], problem, gathered)
-            waiting.pop(0)
+        with chance_held():
+            while waiting and clock.now() <= halfway:
+                _run(waiting[0], problem, gathered)
+                waiting.pop(0)
 
     while waiting and (left := end - clock.now()) > 0:
         turn = min(left * min(1.0, PARTS / len(waiting)), seconds * MOST_OF_ALL[problem.level])

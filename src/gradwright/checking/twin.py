@@ -10,9 +10,9 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import saved_tensors_hooks
 
-from gradwright.checking.chance import signed
 from gradwright.checking.context import FunctionType, run_forward
 from gradwright.checking.copies import copy_in_graph, fresh_copy, is_expanded
+from gradwright.checking.enginecall import draw_cotangents
 from gradwright.checking.oracles.reverse import plain_gradient
 from gradwright.checking.trial import TimeUp, settle, tensors_in
 from gradwright.ground.graphs import graph_of
@@ -69,6 +69,7 @@ def plain_twin(
             if isinstance(value, torch.Tensor) and value.is_floating_point() and index < len(wanted) and wanted[index]
         ]
         leaves = {id(target) for target in targets}
+        cotangents: list[torch.Tensor] = []
 
         def forward() -> Any:
             handed = [
@@ -82,9 +83,11 @@ def plain_twin(
 
         def step() -> None:
             outputs = [output for output in tensors_in(forward()) if output.requires_grad]
-            generator = torch.Generator().manual_seed(seed)
-            cotangents = [signed(output.shape, generator).to(output.device, output.dtype) for output in outputs]
-            torch.autograd.grad(outputs, targets, cotangents, allow_unused=True)
+            if [one.shape for one in cotangents] != [output.shape for output in outputs]:
+                cotangents[:] = draw_cotangents(
+                    outputs, seed
+                )  # at the first step: to draw may take longer than all else
+            torch.autograd.grad(outputs, targets, [one.clone() for one in cotangents], allow_unused=True)
 
         return forward, step
 

@@ -346,7 +346,8 @@ def test_what_is_added_to_the_module_is_there_when_it_is_tried():
 
 
 def test_a_change_that_is_not_faster_is_withheld_with_the_figures():
-    slower = SQUARE_LOOP.replace("x[i, j] ** 2", "(x[i, j].clone().clone().clone().clone() + 0) ** 2")
+    slower = SQUARE_LOOP.replace("x[r, c] ** 2", "(x[r, c].clone().clone().clone().clone() + 0) ** 2")
+    assert slower != SQUARE_LOOP
     found = tried_region(SQUARE, SQUARE_LOOP, slower, square_live_ins())
     assert isinstance(found, str) and "no faster" in found and "bytes" in found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from gradwright.doctor.prove.copies import arguments
-from gradwright.doctor.prove.counting import MOST_OPERATIONS, TooManyOperationsError
+from gradwright.doctor.prove.counting import MOST_OPERATIONS, TooManyOperationsError, Work
 from gradwright.doctor.prove.memory import PeakBytes
 from gradwright.doctor.prove.specimens import Args
 from gradwright.doctor.prove.trees import named_leaves, tensors
@@ -128,6 +128,10 @@ class Counted:
     peak_bytes: int
     operations: int | None
     moved_bytes: int | None
+
+    @property
+    def work(self) -> Work | None:
+        return None if self.operations is None or self.moved_bytes is None else (self.operations, self.moved_bytes)
 
 
 def counted(setting: Setting, subject: Subject, args: Args, most_operations: int = MOST_OPERATIONS) -> Counted | None:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradwright.ground.operations import moved_bytes
 
 MOST_OPERATIONS = 20_000
+Work = tuple[int, int]  # operations, and the bytes that they read and write
 
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
@@ -56,6 +57,10 @@ class Counting(TorchDispatchMode):
     def moved(self) -> int | None:
         """Bytes. None: not known."""
         return None if self._of_kernels or self.left_torch else self._moved
+
+    @property
+    def work(self) -> Work | None:
+        return None if self.operations is None or self.moved is None else (self.operations, self.moved)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

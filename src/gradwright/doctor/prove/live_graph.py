@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,18 +20,19 @@ from gradwright.doctor.prove import faults
 from gradwright.doctor.prove.counting import Counting, TooManyOperationsError
 from gradwright.doctor.prove.live_values import apart, leaves_of_graph
 from gradwright.doctor.prove.mutants import mutants
+from gradwright.doctor.prove.timing import FASTER, needed_ratio
 from gradwright.doctor.session.model import Proof
 from gradwright.doctor.session.proposal import Proposal
 from gradwright.doctor.source.liveness import block_of, read_after
 from gradwright.doctor.source.names import events
 from gradwright.ground import clock
+from gradwright.ground.clock import Stopwatch
 from gradwright.ground.tensors import differentiable, tensors_in
 
 RETURNED = "__gradwright_returned__"
 FEWEST_REJECTED = 20
 REPETITIONS = 5
 LONG = 0.5  # seconds
-FASTER = 1.1
 # Times the rounding of one operation, relative to the largest entry; and as much again for each call in a sum.
 TOLERANCE = 64.0
 # A faulty twin that is this close to the candidate is none on this graph (rows that are all alike, rolled).
@@ -110,7 +110,8 @@ def prove_on_live_graph(proposal: Proposal, region: LiveRegion, on: str, deadlin
         return told
     before, after = attempt.seconds(original, candidate)
     counted = attempt.counted(before, after)
-    if after * FASTER >= before:
+    needed = needed_ratio(*(one.work for one in counted)) if counted else FASTER
+    if after * needed >= before:
         return f"{on}: it is no faster: {after:.3g} s, before {before:.3g} s"
     tried = rejected = 0
     for what, definition in attempt.mutants():
@@ -167,12 +168,12 @@ class _Attempt:
             warnings.simplefilter("ignore")
             try:
                 exec(added, names)
-                started = time.perf_counter()
+                watch = Stopwatch()
                 with watched:
                     exec(code, names)  # the user's own statements, or the candidate for them
                 results = {name: _leaves_of(names[name]) for name in (*self.region.results, RETURNED) if name in names}
                 gradients = self._gradients(results)
-                return _Outcome(results, gradients, time.perf_counter() - started)
+                return _Outcome(results, gradients, watch.seconds())
             except Exception as error:  # it is someone else's code
                 raise _FailedError(f"it raised {type(error).__name__}: {error}".splitlines()[0][:200]) from error
 

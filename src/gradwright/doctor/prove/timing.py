@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, median, once
-from gradwright.doctor.prove.counting import MOST_OPERATIONS
+from gradwright.doctor.prove.counting import MOST_OPERATIONS, Work
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
 from gradwright.doctor.prove.trial import Subject
@@ -21,6 +21,7 @@ SECONDS_WHERE_KNOWN = 0.1  # if the run has timed the original already
 MOST_SECONDS_OF_A_CALL = 2.0
 FASTER = 1.1
 SLIGHTLY_FASTER = 1.02  # enough if it needs fewer bytes too
+MUCH_FASTER = 1.5  # what does no less, by count, has to show it: less may be what else the machine did
 SMALLER = 0.9
 NO_SLOWER = 0.95
 FEW_OPERATIONS = 2_000  # counting takes several times as long as the call
@@ -49,7 +50,8 @@ class Timing:
     def no_gain(self) -> str:
         """Why it is not worth changing anything: the figures; "" if it is faster or smaller."""
         before, after = self.before_bytes or 0, self.before_bytes or 0 if self.after_bytes is None else self.after_bytes
-        needed = FASTER
+        counted = self.before_counted, self.after_counted
+        needed = needed_ratio(*(one.work if one else None for one in counted))
         if after < before:
             needed = NO_SLOWER if after <= SMALLER * before else SLIGHTLY_FASTER
         if self.ratio >= needed:
@@ -58,6 +60,12 @@ class Timing:
         if self.before_bytes is not None and self.after_bytes is not None:
             told += f"; {self.after_bytes} bytes, before {self.before_bytes}"
         return told
+
+
+def needed_ratio(before: Work | None, after: Work | None) -> float:
+    """How many times as fast a change has to be measured, by what it does before and after; None: not known."""
+    more = before and after and all(new >= old for old, new in zip(before, after, strict=True))
+    return MUCH_FASTER if more else FASTER
 
 
 def compare_speed(
