@@ -15,11 +15,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, NoReturn, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from gradwright.ground import clock, confined
 
 T = TypeVar("T")
+
+# By name: what a child takes home beside its value, and what its parent does with it.
+_keepsakes: dict[str, tuple[Callable[[], object], Callable[[Any], None]]] = {}
 
 CAN_FORK = hasattr(os, "fork") and sys.platform.startswith("linux")
 
@@ -79,9 +82,24 @@ def in_child(work: Callable[[], T], *, seconds: float, memory_bytes: int = 4 << 
     if not block:
         name = signal.Signals(-status).name if status < 0 else f"exit code {status}"
         return Outcome("died", why=f"the process trying it was ended by {name}", seconds=spent)
-    how, value, why, left_out = pickle.loads(block)
+    how, value, why, left_out, kept = pickle.loads(block)
+    for name, what in kept.items():
+        _keepsakes[name][1](what)
     clock.leave_out(max(0.0, left_out - before))
     return Outcome(how, value, why, spent)
+
+
+def take_home(name: str, collect: Callable[[], object], receive: Callable[[Any], None]) -> None:
+    """From now on a child calls ``collect`` at its end, and its parent ``receive`` with what that gave (by pickle).
+
+    For what is worth finding once, as a child leaves nothing behind. Not from a child that is ended or dies.
+    """
+    _keepsakes[name] = collect, receive
+
+
+def is_child() -> bool:
+    """Whether this process is a child of ``in_child``."""
+    return _tried.is_child
 
 
 def torch_survives_fork() -> bool:
@@ -158,11 +176,11 @@ def _be_child(work: Callable[[], object], send: int, seconds: float, memory_byte
                 message = ("out of memory", None, f"it asked for more than {memory_bytes >> 20} MiB")
             else:
                 message = ("raised", None, _last_words(error))
-        left_out = clock.not_counted()
+        rest = clock.not_counted(), {name: collect() for name, (collect, _) in _keepsakes.items()}
         try:
-            block = pickle.dumps((*message, left_out))
+            block = pickle.dumps((*message, *rest))
         except Exception as error:
-            block = pickle.dumps(("raised", None, f"the result does not pickle: {error}", left_out))
+            block = pickle.dumps(("raised", None, f"the result does not pickle: {error}", *rest))
         with open(send, "wb", closefd=True) as stream:
             stream.write(block)
     finally:

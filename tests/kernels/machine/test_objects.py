@@ -222,7 +222,7 @@ def test_on_a_full_disk_nothing_is_kept_and_nothing_is_left(cache: Path) -> None
     [
         ({"GRADWRIGHT_CACHE_DIR": ""}, "GRADWRIGHT_CACHE_DIR is empty"),
         ({"GRADWRIGHT_CACHE_DIR": "/proc/kernels"}, "/proc/kernels: No such file or directory"),
-        ({"GRADWRIGHT_CACHE_DIR": __file__}, f"{__file__}: File exists"),
+        ({"GRADWRIGHT_CACHE_DIR": __file__}, f"{__file__}: Not a directory"),
         ({"GRADWRIGHT_CACHE_DIR": f"{__file__}/kernels"}, f"{__file__}/kernels: Not a directory"),
         ({"HOME": "/no/such/home"}, "there is no home directory /no/such/home"),
     ],

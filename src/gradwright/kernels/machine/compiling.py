@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gradwright.errors import GradwrightError
+from gradwright.ground import forked
 from gradwright.kernels.machine import objects
 from gradwright.kernels.machine.processor import ENTRY, addresses_of, object_code, parsed, processor
 
@@ -31,7 +32,11 @@ OLDEST_NUMBA: Final = (0, 68)  # what the tests have met; what is used of its co
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)  # calls without the interpreter's lock
 _FORK_WAITS_SECONDS: Final = 30.0
 
+_Compiled = tuple[str, bytes, str]  # key, object code, source
+
 _kernels: dict[str, Kernel] = {}
+_from_children: dict[str, bytes] = {}
+_for_parent: list[_Compiled] = []
 _refused: dict[str, str] = {}
 _lock = threading.RLock()
 _lost = ""  # why a forked child does without
@@ -158,10 +163,12 @@ def _made(source: str, name: str) -> Kernel:
     started = time.perf_counter()
     key = _key(source)
 
-    def loaded(code: bytes, origin: Literal["disk", "compiled"]) -> Kernel:
+    def loaded(code: bytes, origin: Literal["memory", "disk", "compiled"]) -> Kernel:
         (address,) = addresses_of((ENTRY,), code)
         return Kernel(name, key, address, origin, time.perf_counter() - started, _FUNCTION(address))
 
+    if key in _from_children:
+        return loaded(_from_children[key], "memory")
     if code := objects.found(key):
         try:
             return loaded(code, "disk")
@@ -171,8 +178,25 @@ def _made(source: str, name: str) -> Kernel:
 
     code = lowered(source, objects.source_path(key))
     made = loaded(code, "compiled")
-    objects.keep(key, code, source)
+    _keep([(key, code, source)])
     return made
+
+
+def _keep(compiled: list[_Compiled]) -> None:
+    """On disk; in a forked child, which may write nothing, for its parent and the children after it."""
+    if forked.is_child():
+        _for_parent.extend(compiled)
+        return
+    for key, code, source in compiled:
+        objects.keep(key, code, source)
+
+
+def _take_over(compiled: list[_Compiled]) -> None:
+    _from_children.update((key, code) for key, code, _ in compiled)
+    _keep(compiled)
+
+
+forked.take_home("kernels", lambda: _for_parent, _take_over)
 
 
 def _key(source: str) -> str:

@@ -113,9 +113,13 @@ def _unpacked(key: str, text: bytes) -> bytes | None:
 def _opened() -> Iterator[int]:
     """The directory, made if need be and held open, so that what was checked is what is used."""
     where = place()
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     try:
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            directory = os.open(where, flags)
+        except FileNotFoundError:
+            where.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory = os.open(where, flags)
     except OSError as error:
         raise NoDirectory(f"{where}: {error.strerror}") from None
     try:
