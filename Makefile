@@ -12,10 +12,14 @@ TRITON := .venv-triton
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
+# pip compiles all that torch and others bring, in a minute; what is used of it is compiled in ten seconds.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+
 $(READY): requirements/lock.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/lock.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python $(INSTALL) --requirement requirements/lock.txt
+	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import torch._dynamo, gradwright.doctor.patient"
 	@touch $@
 
 demo: $(READY) ## set up, then diagnose a shipped example
@@ -52,7 +56,7 @@ $(PEERS_READY): $(READY) tests/real/requirements.txt tests/real/sdists.txt
 	$(PYTHON) -m venv $(PEERS)
 	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 		> $$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/real/requirements.txt
+	$(PEERS)/bin/python $(INSTALL) --no-deps --requirement tests/real/requirements.txt
 	$(PEERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation \
 		--require-hashes --requirement tests/real/sdists.txt --dest $(PEERS)/sdists
 	@touch $@
@@ -65,7 +69,7 @@ $(TRITON)/.ready: $(READY)
 	$(PYTHON) -m venv $(TRITON)
 	echo "import site; site.addsitedir('$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 		> $$($(TRITON)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/beside.pth
-	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps triton==3.9.0
+	$(TRITON)/bin/python $(INSTALL) --no-deps triton==3.9.0
 	@touch $@
 
 test-triton: $(TRITON)/.ready ## Triton kernels without a GPU: run by Triton's interpreter, compiled for one (1 GB to install)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.chance import seed_all
+from tests.large_pages import gather_in_large_pages
 from tests.reports import Made, kept_or_made
 from tests.warm import COMMAND, Zygote
 
@@ -53,6 +54,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gather_in_large_pages()
     for name in ("torch.cuda", "torch.xpu", "torch.mtia"):
         device = sys.modules.get(name)
         if device is not None and not device.is_available():

@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 KEPT = HERE.parent / ".pytest_cache" / "reports"
 #: What makes a report, besides the script: the doctor, and how the tests start it.
-STARTING = ("chance.py", "conftest.py", "reports.py", "warm.py", "zygote.py")
+STARTING = ("chance.py", "conftest.py", "large_pages.py", "reports.py", "warm.py", "zygote.py")
 DOCTOR = (HERE.parent / "src", *(HERE / name for name in STARTING))
 MOST_FILES = 100  # of a script's folder; of a larger one nothing is kept
 A_DAY = 86_400

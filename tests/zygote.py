@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.chance import seed_all
+from tests.large_pages import gather_in_large_pages
 from tests.warm import Door
 
 
@@ -33,10 +34,11 @@ def serve(folder: Path | None) -> None:
             importlib.import_module(info.name)
     seed_all()
     del sys.path[0]
-    for name in ("tests", "tests.chance", "tests.warm"):
+    for name in ("tests", "tests.chance", "tests.large_pages", "tests.warm"):
         del sys.modules[name]  # a script may have tests of its own
     gc.collect()
     gc.freeze()  # what a fork's collections never touch is never copied for it
+    gather_in_large_pages()
     if door is not None and folder is not None:
         door.open(folder / "python")
 

@@ -51,7 +51,7 @@ def try_in_an_environment(wheel: Path, constraints: Path) -> None:
         venv.create(environment, with_pip=True)
         python = environment / "bin" / "python"
         pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--constraint", constraints, wheel], check=True)
+        subprocess.run([*pip, "install", "--no-compile", "--constraint", constraints, wheel], check=True)
         subprocess.run([*pip, "check"], check=True)
         empty = Path(folder, "empty")
         empty.mkdir()

@@ -23,7 +23,7 @@ from gradwright.ground.clock import Stopwatch
 
 # Beyond these a call is not timed whole, but on what was traced.
 _OPERATIONS, _SECONDS = 20_000, 0.5
-_FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS_BESIDE = 5, 200, 1.0  # of a Function and plain autograd, each in turn
+_FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS_BESIDE = 5, 200, 0.4  # of a Function and plain autograd, each in turn
 
 
 def costs_of_function(
