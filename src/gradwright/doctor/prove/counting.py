@@ -17,7 +17,7 @@ from gradwright.ground.operations import moved_bytes
 MOST_OPERATIONS = 20_000
 Work = tuple[int, int]  # operations, and the bytes that they read and write
 
-_TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
+_TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _KERNELS = (f"{_OURS}kernels{os.sep}", f"{_OURS}losses{os.sep}", "<gradwright formula")
 _DOCTOR = f"{_OURS}doctor{os.sep}"

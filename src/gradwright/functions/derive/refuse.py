@@ -14,7 +14,7 @@ import torch
 from gradwright.errors import UsageError
 
 _OWN = str(Path(__file__).resolve().parent)
-_TORCH = str(Path(torch.__file__).resolve().parent)
+_TORCH = str(Path(torch.__file__).parent)
 _STANDARD = sysconfig.get_paths()["stdlib"]
 
 
