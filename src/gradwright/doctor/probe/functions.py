@@ -91,13 +91,13 @@ def _lasting_effect(use: FunctionUse) -> str:
 def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> Iterator[Fact | NotExamined]:
     subject = use.subject.id
     args = chosen.values
-    count = attempt(lambda: checking.count_gradients(use.function, args, kept.wanted), limits)
-    if count.value is not None:
-        expected, returned = count.value
-        yield GradientCount(id=f"count {subject}", subject=subject, expected=expected, returned=returned)
-    mutations = attempt(lambda: checking.find_mutations(use.function, args, kept.wanted), limits)
-    if mutations.how == "returned":
-        for number, mutation in enumerate(mutations.value or ()):
+    given = use.function, args, kept.wanted
+    outcome = attempt(lambda: (checking.count_gradients(*given), checking.find_mutations(*given)), limits)
+    if outcome.value is not None:
+        count, mutations = outcome.value
+        if count is not None:
+            yield GradientCount(id=f"count {subject}", subject=subject, expected=count[0], returned=count[1])
+        for number, mutation in enumerate(mutations):
             yield Mutated(
                 id=f"mutation {number} {subject}",
                 subject=subject,
@@ -108,7 +108,7 @@ def _contract(use: FunctionUse, kept: Kept, chosen: Sizes, limits: Limits) -> It
                 specimen=kept.about.id,
             )
     else:
-        yield NotExamined(f"whether {use.subject.name} changes its inputs", mutations.why)
+        yield NotExamined(f"whether {use.subject.name} changes its inputs", outcome.why)
 
 
 def _cotangent_name(use: FunctionUse, mutation: checking.Mutation) -> str:
