@@ -33,7 +33,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 contracts: $(READY)
 	$(BIN)/lint-imports
