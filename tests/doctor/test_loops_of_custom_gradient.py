@@ -7,7 +7,7 @@ SCRIPT = """
 import torch
 import gradwright as gw
 
-torch.manual_seed(0)  # by chance, the loop's own rounding would be told too
+torch.manual_seed(0)  # of other numbers, GW104 reports the loop's rounding too
 
 @gw.custom_gradient
 def cube(x):

@@ -1,4 +1,4 @@
-"""What a change gains is told by the clock; one that does no less by count has to show more than a busy machine can."""
+"""The gain of a change is measured by the clock; one that does no less by count has to gain more than noise can."""
 
 import pytest
 

@@ -172,7 +172,7 @@ class Learner:
         return usual, trial.args
 
     def _is_short(self, trial: Trial) -> bool:
-        """Whether the original can be run hundreds of times: told by its operations, which are as many each time."""
+        """Whether the original can be run hundreds of times, by its operations, which are as many each time."""
         seconds = self._seconds(trial)
         if SURELY_FEW < seconds < SECONDS_PER_TRIAL:
             with Counting(OPERATIONS_PER_TRIAL):
