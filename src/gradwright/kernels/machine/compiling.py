@@ -14,8 +14,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata, util
@@ -33,6 +33,7 @@ _FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)  # calls without the i
 _FORK_WAITS_SECONDS: Final = 30.0
 
 _Compiled = tuple[str, bytes, str]  # key, object code, source
+_Kept = tuple[tuple[Literal["memory", "disk"], Callable[[str], bytes | None]], ...]
 
 _kernels: dict[str, Kernel] = {}
 _from_children: dict[str, bytes] = {}
@@ -167,13 +168,11 @@ def _made(source: str, name: str) -> Kernel:
         (address,) = addresses_of((ENTRY,), code)
         return Kernel(name, key, address, origin, time.perf_counter() - started, _FUNCTION(address))
 
-    if key in _from_children:
-        return loaded(_from_children[key], "memory")
-    if code := objects.found(key):
-        try:
-            return loaded(code, "disk")
-        except RuntimeError:  # it needs a function of a library that isn't loaded here: compiled anew
-            pass
+    kept: _Kept = (("memory", _from_children.get), ("disk", objects.found))
+    for origin, find in kept:
+        if code := find(key):
+            with suppress(RuntimeError):  # it needs a function of a library that isn't loaded here: compiled anew
+                return loaded(code, origin)
     from gradwright.kernels.machine.lowering import lowered
 
     code = lowered(source, objects.source_path(key))
