@@ -84,9 +84,8 @@ def plain_twin(
         def step() -> None:
             outputs = [output for output in tensors_in(forward()) if output.requires_grad]
             if [one.shape for one in cotangents] != [output.shape for output in outputs]:
-                cotangents[:] = draw_cotangents(
-                    outputs, seed
-                )  # at the first step: to draw may take longer than all else
+                # At the first step: drawing them may take longer than the step.
+                cotangents[:] = draw_cotangents(outputs, seed)
             torch.autograd.grad(outputs, targets, [one.clone() for one in cotangents], allow_unused=True)
 
         return forward, step

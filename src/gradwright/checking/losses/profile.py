@@ -108,8 +108,8 @@ class Profile:
         for number, (one, other) in enumerate(pairwise(self.points)):
             nodes = [one[0] + node * (other[0] - one[0]) for node in _NODES]
             between = self.points[max(0, min(number - 1, len(self.points) - 4)) :][:4]
-            if self._agree(one, other, [_interpolated(between, s) for s in nodes], seen) is not False:
-                continue
+            if self._agree(one, other, [_interpolated(between, s) for s in nodes], seen):
+                continue  # else by slopes that are looked at: that of a neighbour may be infinite
             if self._agree(one, other, [self.look(s)[1] for s in nodes], seen) is not False:
                 continue
             narrowed = self._narrowed(one, other)

@@ -173,16 +173,13 @@ class Learner:
 
     def _is_short(self, trial: Trial) -> bool:
         """Whether the original can be run hundreds of times, by its operations, which are as many each time."""
-        seconds = self._seconds(trial)
+        watch = Stopwatch()
+        self._run(self.original, trial)
+        seconds = watch.seconds()
         if SURELY_FEW < seconds < SECONDS_PER_TRIAL:
             with Counting(OPERATIONS_PER_TRIAL):
                 return not self._run(self.original, trial).raised.startswith(TooManyOperationsError.__name__)
         return seconds < SECONDS_PER_TRIAL
-
-    def _seconds(self, trial: Trial) -> float:
-        watch = Stopwatch()
-        self._run(self.original, trial)
-        return watch.seconds()
 
     def _cut(self, args: Args, wanted: frozenset[str], longest: int) -> tuple[tuple[Cut, Trial] | None, str]:
         raised = ""

@@ -233,6 +233,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     global _lock, _lost
     _lock = threading.RLock()
+    _for_parent.clear()  # that of a child's child is not its parent's
     if not _forking.holds:
         _lost = "another thread was compiling a kernel when this process was forked"
     elif name := _held_elsewhere():

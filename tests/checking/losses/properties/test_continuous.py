@@ -51,3 +51,12 @@ def test_the_rounding_of_terms_that_cancel_is_no_jump():
         return (error.abs() * error).mean() + rounding
 
     assert not [finding for finding in gw.check_loss(signed_squares).findings if finding.cause == "jumps"]
+
+
+def test_a_jump_beside_a_slope_that_is_infinite_is_found():
+    def rooted(prediction, target):
+        error = (prediction - target).abs()
+        return torch.where(error > 5e-4, error.sqrt() + 0.1, error.sqrt()).mean()
+
+    (jump,) = [finding for finding in gw.check_loss(rooted).findings if finding.cause == "jumps"]
+    assert "jumps at |e| = 0.0005," in jump.message
