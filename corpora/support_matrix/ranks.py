@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -45,9 +47,11 @@ def rank(number: int, file: str, answers: Any) -> None:
             told[TORCH_COLUMNS[name]] = ([weight.grad.tolist()], [(10 * weight).tolist()])
         except Exception as error:
             told[TORCH_COLUMNS[name]] = first_words(error)
-    distributed.destroy_process_group()
     if number == 0:
         answers.put(told)
+    distributed.destroy_process_group()
+    # Freeing the last model would free its group, which holds the GIL and waits for a thread that may need the GIL.
+    os._exit(0)
 
 
 def main() -> None:
@@ -59,7 +63,9 @@ def main() -> None:
         for process in processes:
             process.start()
         for process in processes:
-            process.join(90)
+            process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit(f"the ranks ended with {[process.exitcode for process in processes]}")
     print(json.dumps(answers.get()))
 
 
