@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gradwright.kernels.code.numba_code import body
+from gradwright.kernels.code.cpu_code import body
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.machine.compiling import Kernel, kernel
 
@@ -70,7 +70,7 @@ def compiled(text: str) -> Kernel:
 def computed(
     program: Program, precision: torch.dtype, invariant: Collection[str] = ()
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """What ``numba_code.body`` makes of a program: a function of contiguous tensors of one shape (of that dtype, masks
+    """What ``cpu_code.body`` makes of a program: a function of contiguous tensors of one shape (of that dtype, masks
     of bool; ``invariant`` ones have one element) that returns a tensor for each output."""
     names = {name: f"x{k}" for k, name in enumerate(program.inputs)}
     real = KINDS[precision]

@@ -93,7 +93,7 @@ def _faults_of_metadata(held: dict[str, bytes], info: str, version: str, root: P
 
 
 _LICENCES = ("LICENSE", "src/gradwright/doctor/render/page/assets/plotly-LICENSE")
-_NEEDED = {"torch", "click", "rich", "libcst", "numba", "jinja2"}
+_NEEDED = {"torch", "click", "rich", "libcst", "llvmlite", "numba", "jinja2"}
 _POINTS = ("gradwright = gradwright.doctor.cli:main", "gradwright = gradwright.testing.plugin")
 
 

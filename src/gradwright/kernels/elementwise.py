@@ -177,7 +177,7 @@ def elementwise(
     against the formula, where the condition ``assuming`` ("d > 0") holds.
 
     ``print(f)`` shows formula, derivatives and kernel; ``f.plan(...)`` says how a call is computed, and why not by a
-    kernel where it is not; ``f.source("numba")`` is the code.
+    kernel where it is not; ``f.source("numba")`` is the code, in Python.
 
     Cost: value and gradients of a scalar loss on a CPU are one pass (each input read once, each gradient written once,
     and kept until the backward) where the cotangent from upstream is that of the last call; otherwise a second one, to

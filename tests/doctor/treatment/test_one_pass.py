@@ -1,6 +1,5 @@
 """A fix of a loop is a formula where that is clearly faster at the sizes of the run, and plain torch otherwise."""
 
-import importlib.util
 import textwrap
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from gradwright.doctor.treatment import one_pass
 from gradwright.doctor.treatment.one_pass import in_one_pass
 from gradwright.doctor.treatment.trials import Trials, Tried
 from gradwright.ground import clock
+from gradwright.kernels.machine import compiling
 
 TEXT = source_of(
     """
@@ -28,7 +28,7 @@ TEXT = source_of(
     "x",
 )
 PROOF = Proof("verified", ("float32 [8]",), 0.0, 1e-6, 20, 1.0, 0.001)
-needs_kernels = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="formulas have kernels by Numba")
+needs_kernels = pytest.mark.skipif(compiling.available() is not None, reason="formulas have no kernels here")
 
 
 def entered(count):
@@ -83,7 +83,7 @@ def test_else_plain_torch_stays_and_the_reason_is_kept(took, ratio, held, why):
 @pytest.mark.parametrize("why", ["few elements", "it can't be timed", "an unsafe fix", "no fix", "no kernels"])
 def test_nothing_more_is_tried_where_nothing_can_be_won(took, monkeypatch, why):
     if why == "no kernels":
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(compiling, "available", lambda: "not here")
     if why in ("an unsafe fix", "no fix"):
         fix = replace(first().fix, unsafe="somewhere") if why == "an unsafe fix" else None
         mine = replace(first(), fix=fix)

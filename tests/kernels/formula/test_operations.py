@@ -3,7 +3,7 @@
 import pytest
 from tests.laws import Laws
 
-from gradwright.kernels.code.numba_code import body
+from gradwright.kernels.code.cpu_code import body
 from gradwright.kernels.code.torch_code import torch_source
 from gradwright.kernels.code.triton_code import triton_source
 from gradwright.kernels.formula.expression import Expression, call, condition, constant, number, where

@@ -243,7 +243,7 @@ def test_more_results_than_a_kernel_has_slots_go_to_torch() -> None:
 
 
 def test_kernels_are_written_for_the_instructions_there_are() -> None:
-    """``code`` can't import ``machine.instructions``, which imports Numba."""
+    """``code`` can't import ``machine.instructions``, which imports llvmlite."""
     assert RUN <= instructions.SCRATCH and SLOTS == instructions.SLOTS
 
 

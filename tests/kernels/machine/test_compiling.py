@@ -25,7 +25,7 @@ def test_a_kernel_computes() -> None:
     assert Call().run(kernel(scaled(3), "triple")) == times(3)
 
 
-def test_a_kernel_comes_from_numba_then_from_memory_then_from_disk() -> None:
+def test_a_kernel_is_compiled_then_from_memory_then_from_disk() -> None:
     first, second = kernel(scaled(3), "triple"), kernel(scaled(3), "triple")
     forget()
     third = kernel(scaled(3), "triple")
@@ -62,14 +62,15 @@ def test_nothing_is_imported_before_a_kernel_is_wanted() -> None:
     assert ran.stdout == "[]\n", ran.stderr
 
 
-def test_a_process_that_finds_its_kernel_on_disk_does_not_import_numba() -> None:
+def test_a_process_that_finds_its_kernel_on_disk_does_not_import_what_compiles_it() -> None:
     kernel(scaled(3), "triple")
     ran = python(
         "import sys; from tests.kernels.machine.by_hand import *; from gradwright.kernels.machine.compiling import *\n"
         "found = kernel(scaled(3), 'triple')\n"
-        "print(found.origin, 'numba' in sys.modules, Call().run(found) == times(3))"
+        "compilers = {'numba', 'gradwright.kernels.machine.lowering'}\n"
+        "print(found.origin, compilers & set(sys.modules), Call().run(found) == times(3))"
     )
-    assert ran.stdout == "disk False True\n", ran.stderr
+    assert ran.stdout == "disk set() True\n", ran.stderr
 
 
 def test_compiling_says_nothing_and_warns_of_nothing() -> None:
@@ -84,7 +85,7 @@ def test_compiling_says_nothing_and_warns_of_nothing() -> None:
 @pytest.mark.parametrize("origin", ["compiled", "disk"])
 def test_float64_functions_are_those_of_the_mathematical_library(origin: str) -> None:
     source = (
-        "from math import exp\n"
+        "from gradwright.kernels.machine.approximations import exp\n"
         "from gradwright.kernels.machine.instructions import real_word, store_f64_0\n"
         "def kernel(parameters):\n"
         "    store_f64_0(parameters, 1, exp(real_word(parameters, 0)))\n"
@@ -99,10 +100,12 @@ def test_float64_functions_are_those_of_the_mathematical_library(origin: str) ->
     assert math.isclose(words[1], math.exp(1.25), rel_tol=4e-16)
 
 
-def test_what_numba_can_not_type_is_refused_with_its_reason_and_not_tried_again(
+def test_what_kernels_can_not_do_is_refused_with_its_reason_and_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(NoMachineCode, match="could not be compiled: TypingError") as first:
+    with pytest.raises(
+        NoMachineCode, match=r"could not be compiled: NotInKernels: line 2: .*parameters\.nothing"
+    ) as first:
         kernel(UNTYPED, "nothing")
     monkeypatch.setattr(compiling, "_made", lambda *_: pytest.fail("tried again"))
     with pytest.raises(NoMachineCode) as second:
@@ -127,33 +130,22 @@ def test_object_code_that_can_not_be_loaded_here_is_compiled_anew() -> None:
     assert kernel(scaled(3), "triple").origin == "disk"
 
 
-@pytest.mark.parametrize("value", ["1", "true"])
-def test_numba_disable_jit_is_respected(value: str) -> None:
-    ran = python(
-        "from tests.kernels.machine.by_hand import *; from gradwright.kernels.machine.compiling import *\n"
-        "try: kernel(scaled(3), 'triple')\n"
-        "except NoMachineCode as reason: print(reason)",
-        NUMBA_DISABLE_JIT=value,
-    )
-    assert ran.stdout == "NUMBA_DISABLE_JIT is set\n", ran.stderr
-
-
-def test_without_numba_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling._numba_unfit.cache_clear()
+def test_without_llvmlite_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling._llvmlite_unfit.cache_clear()
     with monkeypatch.context() as inside:
-        inside.setitem(sys.modules, "numba", None)
-        with pytest.raises(NoMachineCode, match=r"^Numba is not installed \(pip install numba\)$"):
+        inside.setitem(sys.modules, "llvmlite", None)
+        with pytest.raises(NoMachineCode, match=r"^llvmlite is not installed \(pip install llvmlite\)$"):
             kernel(scaled(3), "triple")
-    compiling._numba_unfit.cache_clear()
+    compiling._llvmlite_unfit.cache_clear()
     assert kernel(scaled(3), "triple").origin == "compiled"
 
 
-def test_an_old_numba_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling._numba_unfit.cache_clear()
+def test_an_old_llvmlite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling._llvmlite_unfit.cache_clear()
     with monkeypatch.context() as inside:
-        inside.setattr(compiling, "_version_of", lambda package: "0.59.1")
-        assert compiling.available() == "Numba 0.59.1 is too old: 0.68 or later is needed"
-    compiling._numba_unfit.cache_clear()
+        inside.setattr(compiling, "_version_of_llvmlite", lambda: "0.44.1")
+        assert compiling.available() == "llvmlite 0.44.1 is too old: 0.50 or later is needed"
+    compiling._llvmlite_unfit.cache_clear()
     assert compiling.available() is None
 
 

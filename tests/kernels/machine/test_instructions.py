@@ -1,6 +1,6 @@
 """What a generated kernel loads, stores and selects; and that LLVM vectorises it without looking at addresses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from tests.kernels.one_loop import KINDS, called, compiled, source
 from torch import Tensor
 
 from gradwright.kernels.machine.instructions import INSTRUCTIONS
-from gradwright.kernels.machine.lowering import _module_of
-from gradwright.kernels.machine.processor import object_code
+from gradwright.kernels.machine.lowering import llvm_text
+from gradwright.kernels.machine.processor import object_code, parsed
 
 ROOM = "gradwright.kernels.machine.instructions"
 EVERY_16_BITS = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
@@ -111,9 +111,7 @@ def test_what_a_kernel_stored_is_reloaded_from_the_same_slot() -> None:
 
 def optimised(text: str) -> str:
     """LLVM's code of a kernel, as it is turned into machine code."""
-    names: dict[str, Callable[[int], None]] = {}
-    exec(compile(text, "kernel", "exec"), names)
-    module = _module_of(names["kernel"])
+    module = parsed(llvm_text(text))
     object_code(module)
     return str(module)
 

@@ -52,7 +52,6 @@ def test_what_is_kept_is_found() -> None:
 def test_the_source_lies_beside_it_for_people(cache: Path) -> None:
     objects.keep(KEY, CODE, "the source")
     assert (cache / f"{KEY}.py").read_text() == "the source"
-    assert objects.source_path(KEY) == str(cache / f"{KEY}.py")
 
 
 def test_the_source_on_disk_is_never_run(cache: Path) -> None:

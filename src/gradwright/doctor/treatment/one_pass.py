@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradwright.doctor.session.model import Candidate, Fix, Source
 from gradwright.doctor.source.entered import LoopUse
 from gradwright.doctor.treatment.trials import Trial, Trials, Tried
+from gradwright.kernels.machine import compiling
 
 if TYPE_CHECKING:
     from gradwright.doctor.prove.timing import Timing
@@ -29,7 +29,7 @@ def in_one_pass(tried: Tried, use: LoopUse, source: Source, trials: Trials, proo
     plain, fix = tried.proposal, tried.fix
     if plain is None or fix is None or fix.unsafe or trials.seconds_left < SECONDS_OF_A_CONTEST or not _is_large(use):
         return tried
-    if importlib.util.find_spec("numba") is None or (formula := _formula(source, plain)) is None:
+    if compiling.available() is not None or (formula := _formula(source, plain)) is None:
         return tried
     timing = _contest(plain, formula, use, source)
     if timing is None:
@@ -72,6 +72,6 @@ def _contest(plain: Proposal, formula: Proposal, use: LoopUse, source: Source) -
     from gradwright.doctor.probe.attempts import Limits, attempt
     from gradwright.doctor.prove.beside import compare_candidates
 
-    importlib.import_module("numba")  # once, for the proof as well
+    importlib.import_module("gradwright.kernels.machine.lowering")  # once, for the proof as well
 
     return attempt(lambda: compare_candidates(plain, formula, use, source.text), Limits(SECONDS_OF_A_CONTEST)).value

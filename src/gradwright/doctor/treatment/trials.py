@@ -77,16 +77,16 @@ class Trials:
 
         # Imported here, once: every forked child would do it anew.
         importlib.import_module("gradwright.doctor.prove.exact")
-        calls_kernels = any(word in proposal.added for word in ("numba", "elementwise("))
-        compiles = calls_kernels or proposal.rewrite == "call_known_loss"
-        if compiles:
+        if by_numba := "numba" in proposal.added:
             importlib.import_module("numba")
+        if calls_kernels := "elementwise(" in proposal.added or proposal.rewrite == "call_known_loss":
+            importlib.import_module("gradwright.kernels.machine.lowering")
         left = self.seconds_left
         if left < 1.0:
             why = "it was not tried: the time for proofs was used up"
             return None, Candidate(proposal.rewrite, proposal.diff, why)
         # A kernel is compiled anew for each dtype and layout that it is tried on.
-        seconds = min(left, 2 * SECONDS_OF_A_PROOF if compiles else SECONDS_OF_A_PROOF)
+        seconds = min(left, 2 * SECONDS_OF_A_PROOF if by_numba or calls_kernels else SECONDS_OF_A_PROOF)
         done = attempt(lambda: proof(proposal, clock.now() + seconds), Limits(seconds + 2.0))
         verdict = done.value if done.how == "returned" else f"its trial ended early: {done.why}"
         if verdict is None or isinstance(verdict, str):

@@ -1,4 +1,4 @@
-"""The kernel around a formula: Python that Numba compiles, one loop over the blocks of the rows and columns.
+"""The kernel around a formula: Python for ``machine.lowering``, one loop over the blocks of the rows and columns.
 
 NOTE [Blocks]: the elements are cut into blocks of a fixed size, which threads take one after the other. What is summed
 is summed within a block, and the blocks' sums are added up afterwards in their own order, so that no result depends on
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwright.kernels.code.cpu_code import Body, body
 from gradwright.kernels.code.layout import BYTES, Loops, Read, Way, Written, named
-from gradwright.kernels.code.numba_code import Body, body
 
 RUN = 512  # elements: 16 in each of four vectors of eight lanes, whose rounding stays below 3e-7; fits a scratch buffer
 SLOTS = 16  # of results and scratch buffers, for each of which there are instructions

@@ -1,4 +1,4 @@
-"""The kernel around a row program: Python that Numba compiles, one loop over blocks of rows.
+"""The kernel around a row program: Python for ``machine.lowering``, one loop over blocks of rows.
 
 NOTE [Order of sums]: a block's rows are a fixed number, and what blocks have summed is added up afterwards in their own
 order, so that no result depends on how many threads there were. Along a row, at most ``RUN`` float32 numbers are summed
@@ -17,7 +17,7 @@ into a scratch buffer first, class by class, or out of one afterwards; a copy of
 
 from __future__ import annotations
 
-from gradwright.kernels.code.numba_code import Precision
+from gradwright.kernels.code.cpu_code import Precision
 from gradwright.kernels.code.row_across import Across
 from gradwright.kernels.code.row_along import Along
 from gradwright.kernels.code.row_layout import RowLoops

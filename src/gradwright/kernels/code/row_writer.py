@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from gradwright.kernels.code.cpu_code import Body, body
 from gradwright.kernels.code.layout import BYTES
-from gradwright.kernels.code.numba_code import Body, body
 from gradwright.kernels.code.row_layout import STEPS, RowLoops, RowRead, RowWritten, named
 from gradwright.kernels.formula.expression import Expression
 from gradwright.kernels.formula.program import Program

@@ -1,9 +1,8 @@
-"""From a kernel's source to a function that can be called: by memory, by disk, by Numba, in this order.
+"""From a kernel's source to a function that can be called: by memory, by disk, by LLVM, in this order.
 
 NOTE [Forks]: a child has one thread, and locks that another thread held at the fork are never released in it. So a
 fork waits for a compilation that is going on in another thread (a second or so), and the child begins with a lock of
-its own. Numba and llvmlite have locks too: should a thread that isn't ours hold them at the fork, the child does
-without kernels.
+its own. llvmlite has a lock too: should a thread that isn't ours hold it at the fork, the child does without kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gradwright.ground import forked
 from gradwright.kernels.machine import objects
 from gradwright.kernels.machine.processor import ENTRY, addresses_of, object_code, parsed, processor
 
-OLDEST_NUMBA: Final = (0, 68)  # what the tests have met; what is used of its codegen is not public
+OLDEST_LLVMLITE: Final = (0, 50)  # what the tests have met
 
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)  # calls without the interpreter's lock
 _FORK_WAITS_SECONDS: Final = 30.0
@@ -71,8 +70,7 @@ def kernel(source: str, name: str) -> Kernel:
     """The machine code of a text that defines ``kernel(parameters)``; the text must be ours, for it is run.
 
     Compiled at most once by a process, however many threads ask, and kept on disk (``machine.objects``).
-    Cost: nothing to speak of the second time; from disk 1 ms, and 25 ms once for llvmlite; compiled 0.1 s or so, and
-    0.5 s once for Numba.
+    Cost: nothing to speak of the second time; from disk 1 ms, and 25 ms once for llvmlite; compiled 0.1 s or so.
     Raises: NoMachineCode, which says why.
     """
     if _suspended:
@@ -88,7 +86,7 @@ def kernel(source: str, name: str) -> Kernel:
             raise NoMachineCode(why)
         try:
             made = _made(source, name)
-        except Exception as error:  # whatever Numba or LLVM met: plain torch can do without them
+        except Exception as error:  # whatever LLVM met: plain torch can do without them
             _refused[source] = f"the kernel could not be compiled: {type(error).__name__}: {_first_line(error)}"
             raise NoMachineCode(_refused[source]) from error
         _kernels[source] = replace(made, origin="memory", seconds=0.0)
@@ -125,33 +123,26 @@ def available() -> str | None:
     >>> available() is None or isinstance(available(), str)
     True
     """
-    if _lost:
-        return _lost
-    # Numba reads it at its import, and may be told otherwise later.
-    config = sys.modules.get("numba.core.config")
-    told = getattr(config, "DISABLE_JIT", os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"))
-    if told:
-        return "NUMBA_DISABLE_JIT is set"
-    return _numba_unfit()
+    return _lost or _llvmlite_unfit()
 
 
 @cache
-def _numba_unfit() -> str | None:
+def _llvmlite_unfit() -> str | None:
     try:
-        there = all(util.find_spec(package) is not None for package in ("numba", "llvmlite"))
+        is_there = util.find_spec("llvmlite") is not None
     except ValueError:  # somebody has put None in its place, so that it can't be imported
-        there = False
-    if not there:
-        return "Numba is not installed (pip install numba)"
-    version = _version_of("numba")
-    if _numbers(version) < OLDEST_NUMBA:
-        return f"Numba {version} is too old: {'.'.join(map(str, OLDEST_NUMBA))} or later is needed"
+        is_there = False
+    if not is_there:
+        return "llvmlite is not installed (pip install llvmlite)"
+    version = _version_of_llvmlite()
+    if _numbers(version) < OLDEST_LLVMLITE:
+        return f"llvmlite {version} is too old: {'.'.join(map(str, OLDEST_LLVMLITE))} or later is needed"
     return None
 
 
-def _version_of(package: str) -> str:
+def _version_of_llvmlite() -> str:
     try:
-        return metadata.version(package)
+        return metadata.version("llvmlite")
     except metadata.PackageNotFoundError:
         return "of unknown version"
 
@@ -175,7 +166,7 @@ def _made(source: str, name: str) -> Kernel:
                 return loaded(code, origin)
     from gradwright.kernels.machine.lowering import lowered
 
-    code = lowered(source, objects.source_path(key))
+    code = lowered(source)
     made = loaded(code, "compiled")
     _keep([(key, code, source)])
     return made
@@ -207,10 +198,10 @@ def _key(source: str) -> str:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """Of Python, whose bytecode Numba reads, of Numba, of LLVM, and of this room, whose instructions kernels use."""
+    """Of LLVM, and of this room, whose instructions kernels use."""
     room = Path(__file__).parent
     texts = "".join(path.read_text("utf-8") for path in sorted(room.rglob("*.py")))
-    return (sys.version, _version_of("numba"), _version_of("llvmlite"), hashlib.sha256(texts.encode()).hexdigest())
+    return (_version_of_llvmlite(), hashlib.sha256(texts.encode()).hexdigest())
 
 
 def _first_line(error: Exception) -> str:
@@ -236,23 +227,20 @@ def _in_child() -> None:
     _for_parent.clear()  # that of a child's child is not its parent's
     if not _forking.holds:
         _lost = "another thread was compiling a kernel when this process was forked"
-    elif name := _held_elsewhere():
-        _lost = f"another thread was using {name} when this process was forked"
+    elif _is_llvm_held():
+        _lost = "another thread was using LLVM when this process was forked"
 
 
-def _held_elsewhere() -> str | None:
-    """Which compiler's lock is held by a thread that this child does not have."""
-    numba, llvmlite = sys.modules.get("numba.core.compiler_lock"), sys.modules.get("llvmlite.binding.ffi")
-    locks = {
-        "Numba": numba and numba.global_compiler_lock._lock,
-        "LLVM": llvmlite and llvmlite.lib._lock._lock,
-    }
-    for name, lock in locks.items():
-        if lock:
-            if not lock.acquire(blocking=False):
-                return name
-            lock.release()
-    return None
+def _is_llvm_held() -> bool:
+    """Is llvmlite's lock held by a thread that this child does not have?"""
+    llvmlite = sys.modules.get("llvmlite.binding.ffi")
+    lock = llvmlite and llvmlite.lib._lock._lock
+    if not lock:
+        return False
+    if not lock.acquire(blocking=False):
+        return True
+    lock.release()
+    return False
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Writing LLVM IR as arithmetic: the value of one element with operators, and how Numba gets to know a function of it.
+"""Writing LLVM IR as arithmetic: the value of one element with operators, and what generated source calls by name.
 
 NOTE [One element at a time]: everything here emits the code of ONE element, without branches, calls or tables, so that
 LLVM's loop vectoriser makes of it code for 8 or 16 elements, on whatever vectors the processor has.
@@ -6,21 +6,16 @@ LLVM's loop vectoriser makes of it code for 8 or 16 elements, on whatever vector
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
 
 F32: Final = ir.FloatType()
 F64: Final = ir.DoubleType()
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
-
-
-Typed = Callable[[Sequence[types.Type]], Signature | None]
+REALS: Final = (F32, F64)
 
 
 class Lane:
@@ -38,7 +33,7 @@ class Lane:
 
     @property
     def is_real(self) -> bool:
-        return isinstance(self.type, (ir.FloatType, ir.DoubleType))
+        return self.type in REALS
 
     def of(self, other: Lane | float) -> Lane:
         """``other`` as a value of this one's type."""
@@ -112,6 +107,11 @@ class Lane:
     def equals(self, other: Lane | float) -> Lane:
         return self._compare("==", other)
 
+    def differs(self, other: Lane | float) -> Lane:
+        """Also a NaN, from itself."""
+        compare = self.builder.fcmp_unordered if self.is_real else self.builder.icmp_signed
+        return Lane(self.builder, compare("!=", self.value, self.of(other).value))
+
     def is_nan(self) -> Lane:
         return Lane(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))
 
@@ -176,32 +176,23 @@ def with_sign_of(magnitude: Lane, sign: Lane) -> Lane:
     return magnitude.called("llvm.copysign", sign)
 
 
-def instruction(name: str, arity: int, typed: Typed, emit: Callable[..., ir.Value | None]) -> Any:
-    """A function that Numba replaces by what ``emit(builder, *values)`` writes; ``None`` is the result of a statement.
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What a kernel calls by name: ``emit(builder, *values)`` writes it for values of types that it ``accepts``.
 
-    ``typed`` has the types of the arguments and answers with the signature, or ``None`` where it takes no such types.
+    ``None`` from ``emit``: a statement, which has no value.
     """
 
-    def definition(typing_context: Any, *arguments: types.Type) -> Any:
-        signature = typed(arguments)
-        if signature is None:
-            return None
-
-        def generate(context: Any, builder: ir.IRBuilder, signature: Signature, values: Sequence[ir.Value]) -> Any:
-            result = emit(builder, *values)
-            return context.get_dummy_value() if result is None else result
-
-        return signature, generate
-
-    names = ["typing_context", *[f"a{k}" for k in range(arity)]]
-    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names]
-    definition.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Numba has no *arguments
-    definition.__name__ = definition.__qualname__ = name
-    return intrinsic(definition)
+    name: str
+    accepts: Callable[[Sequence[ir.Type]], bool]
+    emit: Callable[..., ir.Value | None]
 
 
-def reals(arguments: Sequence[types.Type]) -> Signature | None:
-    """The signature of a function of reals of one precision."""
-    first = arguments[0]
-    is_alike = first in (types.float32, types.float64) and all(argument == first for argument in arguments)
-    return first(*arguments) if is_alike else None
+def accepts(*expected: ir.Type) -> Callable[[Sequence[ir.Type]], bool]:
+    """Values of just these types."""
+    return lambda given: tuple(given) == expected
+
+
+def accepts_reals(count: int) -> Callable[[Sequence[ir.Type]], bool]:
+    """So many reals of one precision."""
+    return lambda given: len(given) == count and given[0] in REALS and all(each == given[0] for each in given)

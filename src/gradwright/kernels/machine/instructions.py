@@ -1,6 +1,6 @@
 """What a generated CPU kernel may do besides arithmetic: load, store, select, and take the next block of the launch.
 
-Addresses are int64, indices count elements. Imported only where a kernel is compiled: it imports Numba.
+Addresses are int64, indices count elements. Imported only where a kernel is compiled: it imports llvmlite.
 
 NOTE [No alias checks]: operands and results of a launch never overlap. Loads are marked as invariant, and every result
 has a slot of its own, which is a TBAA type of its own: LLVM then vectorises without comparing addresses at run time.
@@ -13,27 +13,27 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.core.typing.templates import Signature
 
 from gradwright.kernels.machine.emission import (
     F32,
     F64,
+    I1,
     I8,
     I16,
     I32,
     I64,
+    Instruction,
     Lane,
-    Typed,
-    instruction,
+    accepts,
+    accepts_reals,
     multiply_add,
-    reals,
 )
 
 SLOTS: Final = 16
 SCRATCH: Final = 1024  # elements in a scratch buffer, which lies on the stack of the thread that runs the kernel
 _HALF: Final = ir.HalfType()
-_REALS: Final[dict[str, tuple[Any, ir.Type]]] = {"f32": (types.float32, F32), "f64": (types.float64, F64)}
+_PRECISIONS: Final = {"f32": F32, "f64": F64}
+_A_PLACE: Final = accepts(I64, I64)  # an address and an index
 # What an operand is made of in memory, and for integers whether it has a sign.
 _STORED: Final = {"f32": F32, "f64": F64, "f16": _HALF, "bf16": I16, "i8": I8, "i16": I16, "i32": I32, "i64": I64}
 _UNSIGNED: Final = {"u8": I8, "bool": I8}
@@ -89,14 +89,14 @@ def _narrowed(value: Lane, kind: str) -> ir.Value:
     return value.builder.trunc(kept.shifted_right(16).value, I16)
 
 
-def _load(kind: str, precision: str) -> Any:
-    described, real = _REALS[precision]
+def _load(kind: str, precision: str) -> Instruction:
+    real = _PRECISIONS[precision]
     stored = {**_STORED, **_UNSIGNED}[kind]
 
     def emit(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
         return _widened(builder, _loaded(builder, address, index, stored), kind, real)
 
-    return instruction(f"load_{kind}_as_{precision}", 2, _of_words(described, 2), emit)
+    return Instruction(f"load_{kind}_as_{precision}", _A_PLACE, emit)
 
 
 def _load_condition(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
@@ -104,27 +104,26 @@ def _load_condition(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -
     return builder.icmp_unsigned("!=", byte, ir.Constant(I8, 0))
 
 
-def _store(kind: str, slot: int) -> Any:
+def _store(kind: str, slot: int) -> Instruction:
     def emit(builder: ir.IRBuilder, address: ir.Value, index: ir.Value, value: ir.Value) -> None:
         store = builder.store(_narrowed(Lane(builder, value), kind), _place(builder, address, index, _STORED[kind]))
         _of_its_own_kind(builder, store, f"result {slot}")
 
-    def typed(arguments: Sequence[types.Type]) -> Signature | None:
-        value = arguments[2]
-        return types.void(types.int64, types.int64, value) if value in (types.float32, types.float64) else None
+    def a_place_and_a_real(given: Sequence[ir.Type]) -> bool:
+        return _A_PLACE(given[:2]) and accepts_reals(1)(given[2:])
 
-    return instruction(f"store_{kind}_{slot}", 3, typed, emit)
+    return Instruction(f"store_{kind}_{slot}", a_place_and_a_real, emit)
 
 
-def _reload(kind: str, slot: int) -> Any:
-    described, stored = _REALS[kind]
+def _reload(kind: str, slot: int) -> Instruction:
+    stored = _PRECISIONS[kind]
 
     def emit(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
         value = builder.load(_place(builder, address, index, stored), typ=stored)
         _of_its_own_kind(builder, value, f"result {slot}")
         return value
 
-    return instruction(f"reload_{kind}_{slot}", 2, _of_words(described, 2), emit)
+    return Instruction(f"reload_{kind}_{slot}", _A_PLACE, emit)
 
 
 def _scratch(builder: ir.IRBuilder) -> ir.Value:
@@ -152,9 +151,8 @@ def _block_done(builder: ir.IRBuilder, parameters: ir.Value) -> None:
     builder.atomic_rmw("add", second, ir.Constant(I64, 1), "release")  # what was stored is seen by who sees the count
 
 
-def _typed_select(arguments: Sequence[types.Type]) -> Signature | None:
-    condition, a, b = arguments
-    return a(condition, a, b) if condition == types.boolean and a == b else None
+def _a_condition_and_two_alike(given: Sequence[ir.Type]) -> bool:
+    return len(given) == 3 and given[0] == I1 and given[1] == given[2]
 
 
 def _add_in_any_order(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -181,52 +179,29 @@ def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Val
     return multiply_add(*[Lane(builder, value) for value in (a, b, c)]).value
 
 
-def _typed_in_order(arguments: Sequence[types.Type]) -> Signature | None:
-    real = arguments[0]
-    if real not in (types.float32, types.float64):
-        return None
-    return (types.int32 if real == types.float32 else types.int64)(real)
+def _is_one_integer(given: Sequence[ir.Type]) -> bool:
+    return tuple(given) in ((I32,), (I64,))
 
 
-def _typed_from_order(arguments: Sequence[types.Type]) -> Signature | None:
-    integer = arguments[0]
-    if integer not in (types.int32, types.int64):
-        return None
-    return (types.float32 if integer == types.int32 else types.float64)(integer)
-
-
-def _of_words(result: types.Type, count: int) -> Typed:
-    """Of a function of so many integers."""
-    return lambda _: result(*[types.int64] * count)
-
-
-def _table() -> dict[str, Any]:
-    table = {
-        "load_bool": instruction("load_bool", 2, _of_words(types.boolean, 2), _load_condition),
-        "word": instruction("word", 2, _of_words(types.int64, 2), _word),
-        "real_word": instruction("real_word", 2, _of_words(types.float64, 2), _real_word),
-        "next_block": instruction("next_block", 1, _of_words(types.int64, 1), _next_block),
-        "block_done": instruction("block_done", 1, _of_words(types.void, 1), _block_done),
-        "select": instruction("select", 3, _typed_select, lambda builder, *values: builder.select(*values)),
-        "add_in_any_order": instruction("add_in_any_order", 2, reals, _add_in_any_order),
-        "fma": instruction("fma", 3, reals, _fma),
-        "in_order": instruction("in_order", 1, _typed_in_order, _in_order),
-        "from_order": instruction("from_order", 1, _typed_from_order, _from_order),
-    }
-    table |= {f"load_{kind}_as_{real}": _load(kind, real) for kind in LOADED for real in _REALS}
-    table |= {f"store_{kind}_{slot}": _store(kind, slot) for kind in RESULTS for slot in range(SLOTS)}
-    table |= {f"reload_{kind}_{slot}": _reload(kind, slot) for kind in _REALS for slot in range(SLOTS)}
-    return table | {
-        f"scratch_{k}": instruction(f"scratch_{k}", 0, _of_words(types.int64, 0), _scratch) for k in range(SLOTS)
-    }
+def _table() -> dict[str, Instruction]:
+    made = [
+        Instruction("load_bool", _A_PLACE, _load_condition),
+        Instruction("word", _A_PLACE, _word),
+        Instruction("real_word", _A_PLACE, _real_word),
+        Instruction("next_block", accepts(I64), _next_block),
+        Instruction("block_done", accepts(I64), _block_done),
+        Instruction("select", _a_condition_and_two_alike, lambda builder, *values: builder.select(*values)),
+        Instruction("add_in_any_order", accepts_reals(2), _add_in_any_order),
+        Instruction("fma", accepts_reals(3), _fma),
+        Instruction("in_order", accepts_reals(1), _in_order),
+        Instruction("from_order", _is_one_integer, _from_order),
+        *[_load(kind, precision) for kind in LOADED for precision in _PRECISIONS],
+        *[_store(kind, slot) for kind in RESULTS for slot in range(SLOTS)],
+        *[_reload(kind, slot) for kind in _PRECISIONS for slot in range(SLOTS)],
+        *[Instruction(f"scratch_{slot}", accepts(), _scratch) for slot in range(SLOTS)],
+    ]
+    return {each.name: each for each in made}
 
 
 # By the names that generated source uses.
-INSTRUCTIONS: Final[dict[str, Any]] = _table()
-
-
-def __getattr__(name: str) -> Any:
-    """What generated source imports by name."""
-    if name in INSTRUCTIONS:
-        return INSTRUCTIONS[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+INSTRUCTIONS: Final = _table()

@@ -65,14 +65,6 @@ def describe() -> str:
         return f"kernels are not kept on disk: {reason}"
 
 
-def source_path(key: str) -> str:
-    """What tracebacks name as a kernel's file: where ``keep`` writes the source, if it can."""
-    try:
-        return str(place() / f"{key}.py")
-    except NoDirectory:
-        return f"<gradwright kernel {key[:16]}>"
-
-
 def found(key: str) -> bytes | None:
     """The object code kept under a key (64 hexadecimal digits); ``None`` where it isn't there, or isn't as it was."""
     with suppress(NoDirectory, OSError), _opened() as directory:

@@ -1,6 +1,6 @@
 """This processor, as LLVM knows it: LLVM's modules become object code for it, object code becomes addresses.
 
-Everything here needs llvmlite alone, which is imported at the first use (about 25 ms), never Numba.
+Everything here needs llvmlite, which is imported at the first use (about 25 ms).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The mathematical functions of generated CPU kernels, as functions that Numba replaces by LLVM IR.
+"""The mathematical functions of generated CPU kernels, written as LLVM IR.
 
 float32: polynomials and bit arithmetic without branches, tables or calls, which LLVM vectorises; relative error at most
 1e-6 over the whole range (the largest found is 6e-7, that of most 2e-7), subnormal arguments and results included, and
 torch's values at 0, infinity and NaN. float64: the C library, a call for each element. Imported only where a kernel is
-compiled: it imports Numba.
+compiled: it imports llvmlite.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
 
@@ -24,7 +24,7 @@ from gradwright.kernels.machine.approximations import (
     powers,
     sigmoids,
 )
-from gradwright.kernels.machine.emission import Lane, instruction, reals
+from gradwright.kernels.machine.emission import Instruction, Lane, accepts_reals
 
 # How the operations of ``formula.operations`` are computed; "power" is pow, "tanh_of_half" tanh(x / 2), and so on.
 _OF_ONE: Final = (
@@ -40,21 +40,14 @@ _OF_ONE: Final = (
 _OF_TWO: Final = (powers.power, choices.maximum, choices.minimum)
 
 
-def _known(function: Callable[..., Lane], arity: int) -> tuple[str, Any]:
+def _known(function: Callable[..., Lane], arity: int) -> tuple[str, Instruction]:
     def emit(builder: ir.IRBuilder, *values: ir.Value) -> ir.Value:
         return function(*[Lane(builder, value) for value in values]).value
 
-    return function.__name__, instruction(function.__name__, arity, reals, emit)
+    return function.__name__, Instruction(function.__name__, accepts_reals(arity), emit)
 
 
 # By the names that generated source uses.
-APPROXIMATIONS: Final[dict[str, Any]] = dict(
+APPROXIMATIONS: Final = dict(
     [_known(function, 1) for function in _OF_ONE] + [_known(function, 2) for function in _OF_TWO]
 )
-
-
-def __getattr__(name: str) -> Any:
-    """What generated source imports by name."""
-    if name in APPROXIMATIONS:
-        return APPROXIMATIONS[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""A program as lines of Python for one element, which Numba compiles inside the loops of ``code.loops``."""
+"""A program as lines of Python for one element, which ``machine.lowering`` reads inside the loops of ``code.loops``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Body(NamedTuple):
     ``before``: lines that depend on no input that varies, for outside the loop; ``lines``: the others, for inside.
     ``results``: for each output the local name, or the constant's, of its value. ``constants``: names that both use,
     for which the kernel's module has to say ``name = float32(value)`` or, in a float64 program, ``float64(value)`` (a
-    plain Python number would make Numba compute in float64); the values are rounded to that precision, and may be inf
+    plain number is a float64, and so would be the result); the values are rounded to that precision, and may be inf
     or nan. ``imports``: (module, name) of the functions used.
     """
 
@@ -71,7 +71,7 @@ def body(
     condition. The code's own names are ``t0, t1, ...`` and ``c0, c1, ...``; no input's may look like these.
     ``invariant``: the inputs (of the program's names) that are the same for all elements. ``mark``: goes into the
     code's own names (``t_a0``), where several bodies stand in one kernel.
-    Cost: linear in the number of distinct expressions. Calls no Numba.
+    Cost: linear in the number of distinct expressions. Compiles nothing.
 
     >>> from gradwright.kernels.formula.expression import call, number
     >>> x, scale = number("x"), number("scale")

@@ -1,4 +1,4 @@
-"""What a formula becomes for Numba, and that every node of it is computed as torch computes it.
+"""What a formula becomes on a CPU, and that every node of it is computed as torch computes it.
 
 Each node is judged by itself: a kernel writes out every node's value, and torch applies the node's operation, in
 float64, to what the kernel found for its arguments. So no error of one operation is magnified by the next.
@@ -15,7 +15,7 @@ from tests.kernels.one_loop import computed
 from tests.kernels.strategies import SPECIALS, Drawn, formulas
 from torch import Tensor
 
-from gradwright.kernels.code.numba_code import body
+from gradwright.kernels.code.cpu_code import body
 from gradwright.kernels.code.strength_reduction import reduced
 from gradwright.kernels.code.torch_code import torch_function
 from gradwright.kernels.formula.expression import (
@@ -214,7 +214,7 @@ def test_a_constant_is_rounded_to_the_precision_of_the_kernel() -> None:
 
 
 def test_no_float32_program_computes_in_float64() -> None:
-    """As `2 * x` would under Numba, were the constant a Python number: the result would not be that of float32."""
+    """As `2 * x` would, were the constant a plain number: the result would not be that of float32."""
     x = torch.tensor([1.0 + 2**-23])
     (result,) = computed(Program(("x",), ((X * (1 + 2**-20)) * (1 + 2**-20) - X,)), torch.float32)(x)
     factor = torch.tensor(1 + 2**-20)
