@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-_TORCH = str(Path(torch.__file__).parent) + os.sep
+_TORCH = str(Path(torch.__file__).resolve().parent) + os.sep  # as `owner` resolves paths
 _OPTIM = f"{_TORCH}optim{os.sep}"
 _SCALER = f"{_TORCH}amp{os.sep}grad_scaler.py"
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
