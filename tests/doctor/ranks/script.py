@@ -10,6 +10,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+# What ends too soon after a backward, torch waits for for ever: the end of a DDP model joins gloo's thread with the GIL
+# in hand, and that thread, which still holds the last work, wants the GIL to let go of it.
+HELD: list[nn.Module] = []
+
 
 class Halved(torch.autograd.Function):
     @staticmethod
@@ -52,6 +56,7 @@ def main(way, steps):
     if way != "alone":
         dist.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
+        HELD.append(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     steps = steps // 2 if way in ("uneven", "alone") and rank == 1 else steps
     for step in range(steps):
@@ -73,9 +78,6 @@ def main(way, steps):
         if step == 2 and rank == 0:
             Path("stepped").touch()
     print(f"rank {rank} made {steps} steps", flush=True)
-    # gloo's thread still holds the last work, and wants the GIL to let go of it; the end of `model`, which joins that
-    # thread, has the GIL: too soon after a backward torch waits for itself for ever.
-    time.sleep(0.2)
     if way != "alone":
         dist.destroy_process_group()
 

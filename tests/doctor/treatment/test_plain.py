@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradwright.doctor.prove.timing import Timing
 from gradwright.doctor.session.model import Finding, Source
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.treatment import plain
@@ -41,6 +42,7 @@ def treated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def treat(others: dict[str, str], graver: tuple[Finding, ...] = (), path: str = "net.py") -> Tried:
         monkeypatch.setattr(plain, "home", lambda: str(tmp_path) + "/")
+        monkeypatch.setattr(Timing, "no_gain", lambda timing: "")  # what it gains is not asked here
         for name, text in {"net.py": TEXT, **others}.items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)

@@ -123,16 +123,15 @@ def user_frame(depth: int = 2, limit: int = 60) -> FrameType | None:
 def definition(thing: object) -> Location:
     """Where a class or function is defined; line 1 of ``<unknown>`` if that can't be told (made by ``exec``).
 
-    Of a class that ``inspect`` finds no text of (a notebook's cell, ``exec``), the place is looked for by its methods.
+    A class is looked for by its methods, and by ``inspect``, which parses the whole file each time, if it has none.
     """
     thing = inspect.unwrap(thing) if callable(thing) else thing  # once_differentiable wraps in a function of torch's
+    if isinstance(thing, type) and (found := _around_its_methods(thing)) is not None:
+        return found
     try:
         lines, first = inspect.getsourcelines(thing)  # type: ignore[arg-type]  # a class or function by contract
         path = inspect.getsourcefile(thing)  # type: ignore[arg-type]  # the same
     except (OSError, TypeError, IndentationError, SyntaxError):
-        found = _around_its_methods(thing) if isinstance(thing, type) else None
-        if found is not None:
-            return found
         code = getattr(getattr(thing, "forward", thing), "__code__", None)
         if code is None:
             return Location("<unknown>", 1)
@@ -154,22 +153,25 @@ def _around_its_methods(cls: type) -> Location | None:
         if not isinstance(code, CodeType):
             continue
         around = [
-            node
-            for node in ast.walk(_tree_of(text_of_file(code.co_filename)))
-            if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-            and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
-        ]  # fmt: skip
+            first
+            for name, first, last in _class_statements(text_of_file(code.co_filename))
+            if name == cls.__name__ and first <= code.co_firstlineno <= last
+        ]
         if around:
-            return line_in(code, max(node.lineno for node in around))
+            return line_in(code, max(around))
     return None
 
 
-def _tree_of(text: str) -> ast.Module:
-    """Empty where the text is no Python."""
+@functools.lru_cache(maxsize=64)
+def _class_statements(text: str) -> tuple[tuple[str, int, int], ...]:
+    """The name, first and last line of each ``class`` statement; none where the text is no Python."""
     try:
-        return ast.parse(text)
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
+        return ()
+    return tuple(
+        (node.name, node.lineno, node.end_lineno or 0) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
 
 
 def body_of(code: CodeType) -> Location:
