@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Backend = Literal["numba", "triton", "torch"]
+_SHOWN = {"numba": "machine code by LLVM", "triton": "a Triton kernel"}
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a program runs on operands of given dtypes, devices, shapes and strides; ``str(plan)`` tells it.
 
-    ``backend``: "numba" (one pass over memory, machine code on a CPU), "triton" (one pass, on an accelerator), or
+    ``backend``: "numba" (one pass over memory, LLVM's machine code on a CPU), "triton" (one pass, on an accelerator), or
     "torch" (one operation after the other: every step goes through memory).  ``why``: why no kernel is used; "" where
     one is.  ``reads``, ``writes``: how each operand and each result is walked through.  ``bytes``: what has to be read
     and written once.  ``threads``: that take part, on a CPU.  ``origin``: where the kernel came from: "compiled" now,
@@ -43,7 +44,7 @@ class Plan:
             return f"plain torch, one operation after the other, because {self.why}"
         walk = f"{self.rows:,} x {self.columns:,}" if self.rows > 1 else f"{self.columns:,}"
         lines = [
-            f"{self.backend}, in {self.precision}: {walk} elements in {_counted(self.blocks, 'block')}, "
+            f"{_SHOWN[self.backend]}, in {self.precision}: {walk} elements in {_counted(self.blocks, 'block')}, "
             + (f"{_counted(self.threads, 'thread')}, " if self.threads else "")
             + f"{self.bytes / 2**20:.3g} MiB read and written once",
             *[f"  reads   {text}" for text in self.reads],
