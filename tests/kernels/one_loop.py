@@ -26,7 +26,6 @@ KINDS = {
 }
 REALS = {torch.float32: "float32", torch.float64: "float64"}
 _KERNEL = """\
-{imports}
 {constants}
 
 def kernel(parameters):
@@ -40,15 +39,12 @@ def kernel(parameters):
 
 def source(
     lines: Sequence[str],
-    imports: Collection[tuple[str, str]],
     addresses: int,
     constants: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
 ) -> str:
     """A kernel whose parameters are the number of elements, then so many addresses, ``a0, a1, ...``."""
-    words = {("gradwright.kernels.machine.instructions", "word"), *imports}
     return _KERNEL.format(
-        imports="\n".join(f"from {module} import {name}" for module, name in sorted(words)),
         constants="\n".join(f"{name} = {value}" for name, value in (constants or {}).items()),
         addresses="\n".join(f"    a{k} = word(parameters, {4 + k})" for k in range(addresses)),
         before="\n".join(f"    {line}" for line in before),
@@ -75,21 +71,16 @@ def computed(
     names = {name: f"x{k}" for k, name in enumerate(program.inputs)}
     real = KINDS[precision]
     made = body(program, "f64" if real == "f64" else "f32", names, invariant)
-    room = "gradwright.kernels.machine.instructions"
-    imports, loads, first = set(made.imports), [], []
+    loads, first = [], []
     for k, name in enumerate(program.inputs):
         load = "load_bool" if name in program.conditions else f"load_{real}_as_{real}"
-        imports.add((room, load))
         if name in invariant:
             first.append(f"x{k} = {load}(a{k}, 0)")
         else:
             loads.append(f"x{k} = {load}(a{k}, i)")
     stores = [f"store_{real}_{k}(a{len(names) + k}, i, {value})" for k, value in enumerate(made.results)]
-    imports |= {(room, store.partition("(")[0]) for store in stores}
-    imports |= {("numpy", name) for name in (REALS[precision], "inf", "nan")}
     text = source(
         [*loads, *made.lines, *stores],
-        imports,
         len(names) + len(stores),
         {name: f"{REALS[precision]}({value!r})" for name, value in made.constants.items()},
         [*first, *made.before],

@@ -59,7 +59,7 @@ def test_when_time_is_up_all_stop_after_the_same_step(tmp_path: Path, warm_pytho
     told = one_by_one(tmp_path, warm_python, "slow", "1000", ours=["--max-seconds", "4"])
     first, second = (told.of(f"last.rank{rank}.json").script for rank in range(2))
     assert first.stopped_early == second.stopped_early == "4 s after the first gradient"
-    assert first.steps == second.steps < 1000
+    assert first.steps == second.steps < 60
     assert told.codes == [0, 0] and told.stdouts[1] == ""
 
 

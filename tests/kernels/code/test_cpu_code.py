@@ -226,12 +226,6 @@ def test_user_given_slopes_leave_no_code() -> None:
     assert body(Program(("x",), (output,)), "f32", {"x": "x0"}).lines == ["t0 = exp(x0)"]
 
 
-def test_functions_are_named_with_their_module() -> None:
-    made = body(Program(("x",), (where(call("lt", X, Y), call("pow", X, Y), X),)), "f32", {"x": "x0", "y": "x1"})
-    room = "gradwright.kernels.machine"
-    assert made.imports == {(f"{room}.instructions", "select"), (f"{room}.approximations", "power")}
-
-
 def operations(output: Expression) -> list[str]:
     return [node.operation for node in in_order(reduced([output])) if node.arguments]
 

@@ -16,10 +16,6 @@ ROOT = Path(__file__).parents[3]
 BLOCK = 64
 
 _SCALED = """
-from numpy import float32
-
-from gradwright.kernels.machine.instructions import block_done, load_f32_as_f32, next_block, store_f32_0, word
-
 factor = float32({factor!r})
 
 

@@ -7,11 +7,9 @@ import torch
 from tests.kernels.one_loop import KINDS, called, compiled, source
 from torch import Tensor
 
-from gradwright.kernels.machine.instructions import INSTRUCTIONS
 from gradwright.kernels.machine.lowering import llvm_text
 from gradwright.kernels.machine.processor import object_code, parsed
 
-ROOM = "gradwright.kernels.machine.instructions"
 EVERY_16_BITS = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
 OPERANDS = {
     torch.float32: torch.tensor([0.0, -0.0, 1.1, -3e38, 1e-45, torch.inf, -torch.inf, torch.nan]),
@@ -29,12 +27,9 @@ OPERANDS = {
 
 def run(lines: Sequence[str], operands: Sequence[Tensor], results: Sequence[torch.dtype]) -> list[Tensor]:
     """The lines for each element, with the operands' addresses first, then the results'."""
-    names = {
-        name for line in lines for name in line.replace("(", " ").replace(")", " ").split() if name in INSTRUCTIONS
-    }
     made = [torch.empty(operands[0].numel(), dtype=dtype) for dtype in results]
     tensors = [*operands, *made]
-    called(compiled(source(lines, {(ROOM, name) for name in names}, len(tensors))), operands[0].numel(), tensors)
+    called(compiled(source(lines, len(tensors))), operands[0].numel(), tensors)
     return made
 
 
@@ -88,9 +83,7 @@ def test_a_mask_is_true_for_every_byte_but_zero() -> None:
     bytes_ = torch.arange(256).to(torch.uint8)
     line = "store_f32_0(a1, i, select(load_bool(a0, i), load_f32_as_f32(a2, i), load_f32_as_f32(a3, i)))"
     result = torch.empty(256)
-    kernel = compiled(
-        source([line], {(ROOM, name) for name in ("store_f32_0", "select", "load_bool", "load_f32_as_f32")}, 4)
-    )
+    kernel = compiled(source([line], 4))
     called(kernel, 256, [bytes_, result, torch.full((256,), 2.0), torch.full((256,), 3.0)])
     assert result.tolist() == [3.0] + [2.0] * 255
 
@@ -130,8 +123,7 @@ def four_and_four(slots: Sequence[int]) -> str:
     lines = [f"x{k} = load_{kind}_as_f32(a{k}, i)" for k, kind in enumerate(kinds)]
     values = ("x0 * x1", "x2 - x3", "select(x0 > x2, x1, x3)", "fma(x0, x1, x2)")
     lines += [f"store_f32_{slots[k]}(a{4 + k}, i, {value})" for k, value in enumerate(values)]
-    names = {"select", "fma", *(f"load_{kind}_as_f32" for kind in kinds), *(f"store_f32_{slot}" for slot in slots)}
-    return source(lines, {(ROOM, name) for name in names}, 8)
+    return source(lines, 8)
 
 
 def test_four_operands_and_four_results_are_vectorised_without_comparing_addresses() -> None:
@@ -145,10 +137,6 @@ def test_results_that_share_a_slot_are_seen_to_be_compared() -> None:
 
 def test_a_sum_in_any_order_is_vectorised_and_one_in_order_is_not() -> None:
     template = """
-from numpy import float32
-from gradwright.kernels.machine.instructions import add_in_any_order, load_f32_as_f32, store_f64_0, word
-
-
 def kernel(parameters):
     total = float32(0.0)
     for i in range(word(parameters, 3)):

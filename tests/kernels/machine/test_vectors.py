@@ -14,7 +14,6 @@ from tests.kernels.one_loop import source
 from gradwright.kernels.machine.approximations import APPROXIMATIONS
 
 ROOT = Path(__file__).parents[3]
-ROOM = "gradwright.kernels.machine"
 NAMES = sorted(set(APPROXIMATIONS) - {"power", "maximum", "minimum"})
 
 ACCURACY = (
@@ -26,10 +25,7 @@ ACCURACY = (
 def kernel_of(calls: Sequence[str], real: str) -> str:
     lines = [f"x = load_{real}_as_{real}(a0, i)", f"y = load_{real}_as_{real}(a1, i)"]
     lines += [f"store_{real}_{k}(a{k + 2}, i, {call})" for k, call in enumerate(calls)]
-    imports = {(f"{ROOM}.instructions", f"load_{real}_as_{real}")}
-    imports |= {(f"{ROOM}.instructions", f"store_{real}_{k}") for k in range(len(calls))}
-    imports |= {(f"{ROOM}.approximations", call.partition("(")[0]) for call in calls}
-    return source(lines, imports | {("numpy", "float32")}, len(calls) + 2, {"minus_two": "float32(-2.0)"})
+    return source(lines, len(calls) + 2, {"minus_two": "float32(-2.0)"})
 
 
 def library_calls(code: str) -> set[str]:
@@ -47,9 +43,7 @@ def test_every_function_of_float32_is_vectorised(part: int) -> None:
 
 def test_conditions_are_vectorised() -> None:
     choice = "select((not x > y) & (x == x) | (y < x) & (x != y), abs(x), -y)"
-    text = kernel_of(["sign(x)"], "f32").replace("sign(x)", choice)
-    text = f"from {ROOM}.instructions import select\n{text}"
-    assert is_vectorised(optimised(text))
+    assert is_vectorised(optimised(kernel_of([choice], "f32")))
 
 
 def test_a_call_for_each_element_is_seen() -> None:

@@ -10,8 +10,6 @@ from gradwright.kernels.code.strength_reduction import reduced
 from gradwright.kernels.formula.expression import Expression, in_order
 from gradwright.kernels.formula.program import Program
 
-_INSTRUCTIONS: Final = "gradwright.kernels.machine.instructions"
-_APPROXIMATIONS: Final = "gradwright.kernels.machine.approximations"
 _INFIX: Final = {
     "add": "+",
     "sub": "-",
@@ -35,11 +33,6 @@ _TEMPLATES: Final = {
     "where": "select({}, {}, {})",
     "pow": "power({}, {})",
 }
-_IMPORTED: Final = {
-    "where": ((_INSTRUCTIONS, "select"),),
-    "clamp": ((_APPROXIMATIONS, "maximum"), (_APPROXIMATIONS, "minimum")),
-    "pow": ((_APPROXIMATIONS, "power"),),
-}
 
 
 Precision = Literal["f32", "f64"]
@@ -52,14 +45,13 @@ class Body(NamedTuple):
     ``results``: for each output the local name, or the constant's, of its value. ``constants``: names that both use,
     for which the kernel's module has to say ``name = float32(value)`` or, in a float64 program, ``float64(value)`` (a
     plain number is a float64, and so would be the result); the values are rounded to that precision, and may be inf
-    or nan. ``imports``: (module, name) of the functions used.
+    or nan.
     """
 
     before: list[str]
     lines: list[str]
     results: list[str]
     constants: dict[str, float]
-    imports: set[tuple[str, str]]
 
 
 def body(
@@ -84,7 +76,7 @@ def body(
     for node in in_order(outputs := reduced(program.outputs)):
         writer.write(node)
     results = [writer.names[output.key] for output in outputs]
-    return Body(writer.before, writer.lines, results, writer.constants, writer.imports)
+    return Body(writer.before, writer.lines, results, writer.constants)
 
 
 class _Writer:
@@ -98,7 +90,6 @@ class _Writer:
         self.before: list[str] = []
         self.lines: list[str] = []
         self.constants: dict[str, float] = {}
-        self.imports: set[tuple[str, str]] = set()
         self.names: dict[bytes, str] = {}
         self.varying: set[bytes] = set()
 
@@ -123,7 +114,5 @@ class _Writer:
         template = _TEMPLATES.get(node.operation)
         if template is None:
             template = f"{node.operation}({', '.join('{}' for _ in node.arguments)})"
-            self.imports.add((_APPROXIMATIONS, node.operation))
-        self.imports.update(_IMPORTED.get(node.operation, ()))
         code = template.format(*[self.names[argument.key] for argument in node.arguments])
         (self.lines if varies else self.before).append(f"{name} = {code}")

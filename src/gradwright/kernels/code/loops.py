@@ -31,7 +31,6 @@ class _Writer:
         self.loops = loops
         self.inputs = named("x", loops.reads)
         self.results = named("r", loops.writes)
-        self.names = {"word", "next_block", "block_done"}
         still = [
             name
             for name, read in zip(loops.program.inputs, loops.reads, strict=True)
@@ -57,35 +56,21 @@ class _Writer:
             "        block_done(parameters)",
         ]
         constants = [f"{name} = {self._real}({value!r})" for name, value in self.body.constants.items()]
-        return "\n".join([*self._imports(), "", *constants, "", "", *kernel, ""])
+        return "\n".join([*constants, "", "", *kernel, ""]).lstrip()
 
     @property
     def _real(self) -> str:
         return "float32" if self.loops.precision == "f32" else "float64"
 
-    def _imports(self) -> list[str]:
-        homes = {"gradwright.kernels.machine.instructions": set(self.names)}
-        for module, name in self.body.imports:
-            homes.setdefault(module, set()).add(name)
-        lines = ["from numpy import float32, float64, inf, nan", ""]
-        for module, names in sorted(homes.items()):
-            lines += [f"from {module} import (", *[f"    {name}," for name in sorted(names)], ")"]
-        return lines
-
-    def _use(self, name: str) -> str:
-        self.names.add(name)
-        return name
-
     def _parameters(self) -> list[str]:
         lines = []
         for place, word in list(enumerate(self.loops.words()))[2:]:  # the first two belong to the instructions
             if word.endswith(" number"):
-                number = f"{self._use('real_word')}(parameters, {place})"
-                lines.append(f"{word.split()[0]} = {self._real}({number})")
+                lines.append(f"{word.split()[0]} = {self._real}(real_word(parameters, {place}))")
             else:
                 lines.append(f"{word.replace(' ', '_')} = word(parameters, {place})")
         for name, slot in self.packed.items():
-            lines.append(f"{name}_run = {self._use(f'scratch_{slot}')}()")
+            lines.append(f"{name}_run = scratch_{slot}()")
         return lines
 
     def _block(self) -> list[str]:
@@ -109,7 +94,7 @@ class _Writer:
                 lines += [
                     f"{name}_row = {name}_address + row_block * columns * 8",
                     "for column in range(first, last):",
-                    f"    {self._use(f'store_f64_{slot}')}({name}_row, column, 0.0)",
+                    f"    store_f64_{slot}({name}_row, column, 0.0)",
                 ]
         if loops.row_axes:
             lines.append("for row in range(first_row, last_row):")
@@ -118,7 +103,7 @@ class _Writer:
             lines += self._row()
         for name, write in zip(self.results, loops.writes, strict=True):
             if write.way == "total":
-                lines.append(f"{self._use(f'store_f64_{name[1:]}')}({name}_address, block, {name}_total)")
+                lines.append(f"store_f64_{name[1:]}({name}_address, block, {name}_total)")
         return lines
 
     def _row_start(self) -> list[str]:
@@ -164,7 +149,7 @@ class _Writer:
             lines += ["for column in range(first, last):", *_indented(inner)]
         row = "row" if loops.row_axes else "0"
         for name, _ in self._of("rows"):
-            store = self._use(f"store_f64_{name[1:]}")
+            store = f"store_f64_{name[1:]}"
             lines.append(f"{store}({name}_address, {row} * segments + segment, {name}_along)")
         return lines
 
@@ -177,17 +162,17 @@ class _Writer:
     def _load(self, name: str, read: Read, column: str, *, as_number: bool = False) -> str:
         as_condition = self._is_condition(name) and not as_number
         load = "load_bool" if as_condition else f"load_{read.kind}_as_{self.loops.precision}"
-        return f"{self._use(load)}({_start(name, read)}, {column})"
+        return f"{load}({_start(name, read)}, {column})"
 
     def _store(self, name: str, write: Written, column: str, value: str) -> str:
-        return f"{self._use(f'store_{write.kind}_{name[1:]}')}({_start(name, write)}, {column}, {value})"
+        return f"store_{write.kind}_{name[1:]}({_start(name, write)}, {column}, {value})"
 
     def _into_run(self, name: str, value: str) -> str:
-        store = self._use(f"store_{self.loops.precision}_{self.packed[name]}")
+        store = f"store_{self.loops.precision}_{self.packed[name]}"
         return f"{store}({name}_run, column - start, {value})"
 
     def _out_of_run(self, name: str) -> str:
-        return f"{self._use(f'reload_{self.loops.precision}_{self.packed[name]}')}({name}_run, column - start)"
+        return f"reload_{self.loops.precision}_{self.packed[name]}({name}_run, column - start)"
 
     def _packing(self) -> list[str]:
         lines = []
@@ -230,10 +215,10 @@ class _Writer:
             if write.way == "written":
                 lines.append(self._written(name, write, value))
             elif write.way == "columns":
-                before = f"{self._use(f'reload_f64_{slot}')}({name}_row, column)"
-                lines.append(f"{self._use(f'store_f64_{slot}')}({name}_row, column, {before} + {value})")
+                before = f"reload_f64_{slot}({name}_row, column)"
+                lines.append(f"store_f64_{slot}({name}_row, column, {before} + {value})")
             else:
-                lines.append(f"{name}_sum = {self._use('add_in_any_order')}({name}_sum, {value})")
+                lines.append(f"{name}_sum = add_in_any_order({name}_sum, {value})")
         return lines
 
 

@@ -33,8 +33,8 @@ class Across(Writer):
         self.slots = first + len(wide)
 
     def parameters(self) -> list[str]:
-        runs = [f"{self.local[name]}_run = {self.use(f'scratch_{slot}')}()" for name, slot in self.slot.items()]
-        runs += [f"{name}_run = {self.use(f'scratch_{slot}')}()" for name, slot in self.wide.items()]
+        runs = [f"{self.local[name]}_run = scratch_{slot}()" for name, slot in self.slot.items()]
+        runs += [f"{name}_run = scratch_{slot}()" for name, slot in self.wide.items()]
         return [*super().parameters(), *runs, f"pitch = positions_a_run + {LANES}"]
 
     def block(self) -> list[str]:
@@ -47,20 +47,20 @@ class Across(Writer):
         ]
 
     def keep(self, name: str, value: str) -> str:
-        store = self.use(f"store_{self.loops.precision}_{self.slot[name]}")
+        store = f"store_{self.loops.precision}_{self.slot[name]}"
         return f"{store}({self.local[name]}_run, position - start, {value})"
 
     def kept(self, name: str) -> str:
-        load = self.use(f"reload_{self.loops.precision}_{self.slot[name]}")
+        load = f"reload_{self.loops.precision}_{self.slot[name]}"
         return f"{load}({self.local[name]}_run, position - start)"
 
     def lay(self, name: str, value: str) -> str:
         """Into a scratch buffer, at the element's place."""
-        store = self.use(f"store_{self.loops.precision}_{self.wide[name]}")
+        store = f"store_{self.loops.precision}_{self.wide[name]}"
         return f"{store}({name}_run, at + position, {value})"
 
     def laid(self, name: str) -> str:
-        return f"{self.use(f'reload_{self.loops.precision}_{self.wide[name]}')}({name}_run, at + position)"
+        return f"reload_{self.loops.precision}_{self.wide[name]}({name}_run, at + position)"
 
     def over_elements(self, begin: Sequence[str], inner: Sequence[str], end: Sequence[str] = ()) -> list[str]:
         """The loops over a run's elements."""
@@ -120,9 +120,7 @@ class Across(Writer):
                 lines.append(f"{local} = {self.laid(local)}")
             elif name == HELD:
                 result, index = self.held_at()
-                lines.append(
-                    f"held = {self.use(f'reload_{self.loops.precision}_{result[1:]}')}({result}_class, {index})"
-                )
+                lines.append(f"held = reload_{self.loops.precision}_{result[1:]}({result}_class, {index})")
             elif read is not None and read.axes == "element":
                 index = "position" if read.is_dense else f"position * {local}_position_step"
                 lines.append(f"{local} = {self.load(read, f'{local}_class', index)}")
@@ -154,17 +152,16 @@ class Across(Writer):
                 inner.append(self.lay("held", made.results[-1]))
             elif is_held:
                 result, index = self.held_at()
-                store = self.use(f"store_{self.loops.precision}_{result[1:]}")
+                store = f"store_{self.loops.precision}_{result[1:]}"
                 inner.append(f"{store}({result}_class, {index}, {made.results[-1]})")
             for stage, value in zip(group, made.results[: len(group)], strict=True):
                 before = self.kept(stage.name)
                 if stage.how == "max":
-                    self.imports.add(("gradwright.kernels.machine.approximations", "maximum"))
                     inner.append(self.keep(stage.name, f"maximum({before}, {value})"))
                 elif stage.how == "sum":
                     inner.append(self.keep(stage.name, f"{before} + {value}"))
                 else:
-                    chosen = f"{self.use('select')}({self.local[stage.place]} == k, {value}, {before})"
+                    chosen = f"select({self.local[stage.place]} == k, {value}, {before})"
                     inner.append(self.keep(stage.name, chosen))
             lines += self.over_elements(begin, inner)
         return lines
@@ -184,7 +181,7 @@ class Across(Writer):
                     inner.append(self.store(name, write, f"{name}_batch", index, value))
                 else:
                     begin.append(f"{name}_sum = {self.real}(0.0)")
-                    inner.append(f"{name}_sum = {self.use('add_in_any_order')}({name}_sum, {value})")
+                    inner.append(f"{name}_sum = add_in_any_order({name}_sum, {value})")
                     end.append(f"{name}_total += {name}_sum")
             lines += [*begin, "for position in range(start, stop):", *indented(inner), *end]
         of_elements = [each for each in self.outcomes if each[2].way in ("element", "class")]
@@ -202,7 +199,7 @@ class Across(Writer):
                     inner.append(self.store(name, write, f"{name}_class", index, value))
                 else:
                     begin.append(f"{name}_sum = {self.real}(0.0)")
-                    inner.append(f"{name}_sum = {self.use('add_in_any_order')}({name}_sum, {value})")
+                    inner.append(f"{name}_sum = add_in_any_order({name}_sum, {value})")
                     end.append(self.add_to_class(name, f"{name}_sum"))
             lines += self.over_elements(begin, inner, end)
             for name, write, _ in of_elements:

@@ -50,7 +50,7 @@ class Along(Writer):
                 lines.append(f"{local} = {self.load(read, start, index)}")
         if HELD in names:
             name, index = self.held_at()
-            lines.append(f"held = {self.use(f'reload_{self.loops.precision}_{name[1:]}')}({name}_row, {index})")
+            lines.append(f"held = reload_{self.loops.precision}_{name[1:]}({name}_row, {index})")
         return lines
 
     def held_at(self) -> tuple[str, str]:
@@ -83,24 +83,22 @@ class Along(Writer):
         inner = [*self.loads(self.needed(formulas)), *made.lines]
         if held is not None:
             name, index = self.held_at()
-            inner.append(
-                f"{self.use(f'store_{self.loops.precision}_{name[1:]}')}({name}_row, {index}, {made.results[-1]})"
-            )
+            inner.append(f"store_{self.loops.precision}_{name[1:]}({name}_row, {index}, {made.results[-1]})")
         begin, run_begin, run_end, end = [], [], [], []
         for stage, value in zip(group, made.results[: len(group)], strict=True):
             local = self.local[stage.name]
             if stage.how == "max":
-                ordered = self.use("in_order")
+                ordered = "in_order"
                 begin += [f"{local}_least = {ordered}({self.real}(-inf))", f"{local}_most = {local}_least"]
                 # Of a run at first: what goes through all of them keeps LLVM from making vector code.
                 run_begin.append(f"{local}_run = {local}_least")
                 inner.append(f"{local}_run = max({local}_run, {ordered}({value}))")
                 run_end.append(f"{local}_most = max({local}_most, {local}_run)")
-                end.append(f"{local} = {self.use('from_order')}({local}_most)")
+                end.append(f"{local} = from_order({local}_most)")
             else:
                 begin.append(f"{local}_along = 0.0")
                 run_begin.append(f"{local}_sum = {self.real}(0.0)")
-                inner.append(f"{local}_sum = {self.use('add_in_any_order')}({local}_sum, {value})")
+                inner.append(f"{local}_sum = add_in_any_order({local}_sum, {value})")
                 run_end.append(f"{local}_along += {local}_sum")
                 end.append(f"{local} = {self.real}({local}_along)")
         return [

@@ -31,8 +31,6 @@ class Writer:
         self.inputs = named("x", loops.reads)
         self.results = named("r", loops.writes)
         self.real = "float32" if loops.precision == "f32" else "float64"
-        self.names = {"word", "next_block", "block_done"}
-        self.imports: set[tuple[str, str]] = set()
         self.constants: dict[str, float] = {}
         self.marks = count()
         self.local = {name: local for (name, _), local in zip(self.program.inputs, self.inputs, strict=True)}
@@ -66,29 +64,16 @@ class Writer:
             "        block_done(parameters)",
         ]
         constants = [f"{name} = {self.real}({value!r})" for name, value in self.constants.items()]
-        return "\n".join([*self.import_lines(), "", *constants, "", "", *kernel, ""])
+        return "\n".join([*constants, "", "", *kernel, ""]).lstrip()
 
     def block(self) -> list[str]:
         raise NotImplementedError
-
-    def import_lines(self) -> list[str]:
-        homes = {"gradwright.kernels.machine.instructions": set(self.names)}
-        for module, name in self.imports:
-            homes.setdefault(module, set()).add(name)
-        lines = ["from numpy import float32, float64, inf, int32, nan", ""]
-        for module, names in sorted(homes.items()):
-            lines += [f"from {module} import (", *[f"    {name}," for name in sorted(names)], ")"]
-        return lines
-
-    def use(self, name: str) -> str:
-        self.names.add(name)
-        return name
 
     def parameters(self) -> list[str]:
         lines = []
         for place, word in list(enumerate(self.loops.words()))[2:]:  # the first two belong to the instructions
             if word.endswith(" number"):
-                lines.append(f"{word.split()[0]} = {self.real}({self.use('real_word')}(parameters, {place}))")
+                lines.append(f"{word.split()[0]} = {self.real}(real_word(parameters, {place}))")
             else:
                 lines.append(f"{word.replace(' ', '_')} = word(parameters, {place})")
         return lines
@@ -97,17 +82,16 @@ class Writer:
         program = Program(tuple(self.local), tuple(formulas))
         made = body(program, self.loops.precision, self.local, self.invariant, f"_{next(self.marks)}_")
         self.constants |= made.constants
-        self.imports |= made.imports
         return made
 
     def needed(self, formulas: Sequence[Expression]) -> set[str]:
         return set().union(*[names_in(formula) for formula in formulas]) if formulas else set()
 
     def load(self, read: RowRead, start: str, index: str) -> str:
-        return f"{self.use(f'load_{read.kind}_as_{self.loops.precision}')}({start}, {index})"
+        return f"load_{read.kind}_as_{self.loops.precision}({start}, {index})"
 
     def store(self, name: str, write: RowWritten, start: str, index: str, value: str) -> str:
-        return f"{self.use(f'store_{write.kind}_{name[1:]}')}({start}, {index}, {value})"
+        return f"store_{write.kind}_{name[1:]}({start}, {index}, {value})"
 
     def place(self, name: str, walker: RowRead | RowWritten, *axes: str) -> str:
         """The address of a walker's element at these indices (``batch``, ``class``, ``position``), 0 along others."""
@@ -126,21 +110,21 @@ class Writer:
                 lines += [
                     f"{name}_block = {name}_address + block * classes * 8",
                     "for column in range(classes):",
-                    f"    {self.use(f'store_f64_{name[1:]}')}({name}_block, column, 0.0)",
+                    f"    store_f64_{name[1:]}({name}_block, column, 0.0)",
                 ]
         return lines
 
     def sums_end(self) -> list[str]:
         return [
-            f"{self.use(f'store_f64_{name[1:]}')}({name}_address, block, {name}_total)"
+            f"store_f64_{name[1:]}({name}_address, block, {name}_total)"
             for name, _, outcome in self.outcomes
             if outcome.way == "total"
         ]
 
     def add_to_class(self, name: str, value: str) -> str:
         slot = name[1:]
-        before = f"{self.use(f'reload_f64_{slot}')}({name}_block, column)"
-        return f"{self.use(f'store_f64_{slot}')}({name}_block, column, {before} + {value})"
+        before = f"reload_f64_{slot}({name}_block, column)"
+        return f"store_f64_{slot}({name}_block, column, {before} + {value})"
 
 
 def indented(lines: Sequence[str], spaces: int = 4) -> list[str]:

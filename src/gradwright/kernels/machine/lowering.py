@@ -1,7 +1,7 @@
 """A kernel's source becomes an LLVM module with one function. Imported only where a kernel is in no cache.
 
 NOTE [The language]: a kernel is written in a small part of Python, so that people can read it and Python can parse it.
-A module imports names, sets constants, and defines ``kernel(parameters)``: assignments to names, ``for`` over a
+A module sets constants and defines ``kernel(parameters)``: assignments to names, ``for`` over a
 ``range`` with a step above 0, ``while``, ``if``, ``break``, ``continue``, ``return``; arithmetic and comparisons of
 numbers, ``and``, ``or`` (of which both sides are computed), ``not``; calls of what ``arithmetic``, ``instructions`` and
 ``approximations`` have. A name has one type, that of what is first assigned to it, and no value before. The text is
@@ -35,7 +35,7 @@ from gradwright.kernels.machine.instructions import INSTRUCTIONS
 from gradwright.kernels.machine.processor import ENTRY, object_code, parsed
 
 _KNOWN: Final[dict[str, Instruction]] = {**INSTRUCTIONS, **APPROXIMATIONS}
-_REALS: Final = {"inf": math.inf, "nan": math.nan}
+_NOT_FINITE: Final = {"inf": math.inf, "nan": math.nan}
 
 
 def lowered(source: str) -> bytes:
@@ -70,8 +70,6 @@ class _Kernel:
     def define(self, module: ast.Module) -> None:
         for statement in module.body:
             match statement:
-                case ast.Import() | ast.ImportFrom():
-                    pass  # what can be had is known by name
                 case ast.FunctionDef(name="kernel", args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
                     self.assign(name, self.parameters)
                     self.write(body)
@@ -186,8 +184,8 @@ class _Kernel:
                 return Lane(self.builder, ir.Constant(kind, number))
             case ast.Name(id=name) if name in self.places:
                 return Lane(self.builder, self.builder.load(self.places[name]))
-            case ast.Name(id="inf" | "nan" as name):
-                return Lane(self.builder, ir.Constant(F64, _REALS[name]))
+            case ast.Name(id=name) if name in _NOT_FINITE:
+                return Lane(self.builder, ir.Constant(F64, _NOT_FINITE[name]))
             case ast.Name(id=name):
                 raise NotInKernels(f"nothing was assigned to {name}")
             case ast.BinOp(left=left, op=sign, right=right):

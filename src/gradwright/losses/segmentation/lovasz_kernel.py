@@ -27,33 +27,7 @@ from gradwright.losses.common.plans import is_planned, tell
 _SERIAL: Final = 30_000
 _MOST: Final = 2**31
 
-_TEXT: Final = """
-from numpy import float32, int32, nan
-
-from gradwright.kernels.machine.instructions import (
-    block_done,
-    from_order,
-    in_order,
-    load_bool,
-    load_f32_as_f32,
-    load_{kind}_as_f64,
-    next_block,
-    real_word,
-    reload_f64_0,
-    reload_f64_1,
-    reload_f64_2,
-    select,
-    store_f32_3,
-    store_f64_0,
-    store_f64_1,
-    store_f64_2,
-    store_f64_4,
-    store_f64_5,
-    store_f64_6,
-    word,
-)
-
-
+_TEXT: Final = """\
 def kernel(parameters):
     rows = word(parameters, 2)
     first_row = word(parameters, 3)

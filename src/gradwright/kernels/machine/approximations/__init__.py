@@ -40,14 +40,15 @@ _OF_ONE: Final = (
 _OF_TWO: Final = (powers.power, choices.maximum, choices.minimum)
 
 
-def _known(function: Callable[..., Lane], arity: int) -> tuple[str, Instruction]:
+def _known(function: Callable[..., Lane], arity: int) -> Instruction:
     def emit(builder: ir.IRBuilder, *values: ir.Value) -> ir.Value:
         return function(*[Lane(builder, value) for value in values]).value
 
-    return function.__name__, Instruction(function.__name__, accepts_reals(arity), emit)
+    return Instruction(function.__name__, accepts_reals(arity), emit)
 
 
 # By the names that generated source uses.
-APPROXIMATIONS: Final = dict(
-    [_known(function, 1) for function in _OF_ONE] + [_known(function, 2) for function in _OF_TWO]
-)
+APPROXIMATIONS: Final = {
+    each.name: each
+    for each in (*[_known(function, 1) for function in _OF_ONE], *[_known(function, 2) for function in _OF_TWO])
+}
