@@ -13,7 +13,7 @@ _SHOWN = {"numba": "machine code by LLVM", "triton": "a Triton kernel"}
 class Plan:
     """How a program runs on operands of given dtypes, devices, shapes and strides; ``str(plan)`` tells it.
 
-    ``backend``: "numba" (one pass over memory, LLVM's machine code on a CPU), "triton" (one pass, on an accelerator), or
+    ``backend``: "numba" (one pass over memory, LLVM's code on a CPU), "triton" (one pass, on an accelerator), or
     "torch" (one operation after the other: every step goes through memory).  ``why``: why no kernel is used; "" where
     one is.  ``reads``, ``writes``: how each operand and each result is walked through.  ``bytes``: what has to be read
     and written once.  ``threads``: that take part, on a CPU.  ``origin``: where the kernel came from: "compiled" now,
