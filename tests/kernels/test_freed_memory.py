@@ -13,21 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.holes import LARGE, PAGES, in_child_without_holes
 
 from gradwright.errors import UsageError
 from gradwright.ground import allocator
 from gradwright.ground.forked import in_child
 from gradwright.ground.page_faults import FreshBuffer, faults_of_this_thread, measure_fresh_buffer
 from gradwright.kernels.freed_memory import RetainedMemory, ThreadCost, retain_freed_memory
-
-LARGE = 40_000_000
-PAGES = LARGE // 4096
-
-
-def in_process(work: Callable[[], Any]) -> Any:
-    outcome = in_child(work, seconds=120)
-    assert outcome.how == "returned", outcome.why
-    return outcome.value
 
 
 def test_a_large_buffer_costs_no_faults_any_more() -> None:
@@ -56,7 +48,7 @@ def test_a_buffer_above_the_threshold_still_comes_anew() -> None:
         retain_freed_memory(64 << 20)
         return measure_fresh_buffer(2 * LARGE).faults
 
-    assert in_process(faults) > 1.9 * PAGES * 0.9
+    assert in_child_without_holes(faults) > 1.9 * PAGES * 0.9
 
 
 def test_several_buffers_alive_at_a_time_stay_too() -> None:
@@ -71,11 +63,11 @@ def test_several_buffers_alive_at_a_time_stay_too() -> None:
             del a, b, c
         return faults_of_this_thread() - before
 
-    assert in_process(faults) < PAGES / 100
+    assert in_child_without_holes(faults) < PAGES / 100
 
 
 def test_it_is_measured_in_this_thread_and_in_another() -> None:
-    done = in_process(lambda: retain_freed_memory(measure=True))
+    done = in_child_without_holes(lambda: retain_freed_memory(measure=True))
     assert [cost.thread for cost in done.measured] == ["this thread", "another thread"]
     for cost in done.measured:
         assert cost.before.faults > 0.9 * PAGES
@@ -94,8 +86,8 @@ def test_what_was_measured_is_given_back() -> None:
         return resident_bytes() - before
 
     real = allocator.give_back
-    assert in_process(lambda: grown_by(real)) < 1.5 * LARGE
-    assert in_process(lambda: grown_by(lambda: None)) > 1.5 * LARGE
+    assert in_child_without_holes(lambda: grown_by(real)) < 1.5 * LARGE
+    assert in_child_without_holes(lambda: grown_by(lambda: None)) > 1.5 * LARGE
 
 
 def resident_bytes() -> int:
@@ -104,7 +96,7 @@ def resident_bytes() -> int:
 
 
 def test_a_second_call_says_that_they_stayed_before() -> None:
-    first, second = in_process(lambda: (retain_freed_memory(), retain_freed_memory()))
+    first, second = in_child_without_holes(lambda: (retain_freed_memory(), retain_freed_memory()))
     assert first.reason == ""
     assert second.works
     assert second.reason == "they did before, too"
@@ -115,7 +107,7 @@ def test_a_forked_child_inherits_it() -> None:
         retain_freed_memory()
         return in_child(lambda: measure_fresh_buffer(LARGE).faults, seconds=60).value
 
-    assert in_process(in_the_childs_child) < PAGES / 100
+    assert in_child_without_holes(in_the_childs_child) < PAGES / 100
 
 
 def test_a_process_of_its_own_reads_it_all() -> None:
@@ -162,7 +154,7 @@ def test_a_glibc_that_refuses_the_threshold_is_told_to_map_nothing() -> None:
         allocator.set_option = refusing
         return retain_freed_memory(), measure_fresh_buffer(LARGE).faults
 
-    done, after = in_process(faults)
+    done, after = in_child_without_holes(faults)
     assert done.works
     assert done.settings == (("M_TRIM_THRESHOLD", -1), ("M_MMAP_MAX", 0))
     assert after < PAGES / 100
@@ -173,6 +165,6 @@ def test_options_that_help_nothing_are_not_said_to_work() -> None:
         allocator.set_option = lambda name, value: True  # as where torch has an allocator of its own
         return retain_freed_memory()
 
-    refused = in_process(done)
+    refused = in_child_without_holes(done)
     assert not refused.works
     assert str(refused).startswith("it does not help here: buffers still come anew, by a trial")
