@@ -32,6 +32,9 @@ def serve(folder: Path | None) -> None:
     for package in (gradwright.checking, gradwright.doctor):  # loaded once, and not in every fork
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(info.name)
+    from gradwright.doctor.probe.machine import known_limits
+
+    known_limits([torch.device("cpu")])  # as each fork would
     seed_all()
     del sys.path[0]
     for name in ("tests", "tests.chance", "tests.large_pages", "tests.warm"):

@@ -26,13 +26,14 @@ def specimen(device: str) -> Specimen:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "BUFFER_BYTES", 4096)
     monkeypatch.setattr(machine, "SIDE", {"cpu": 4})
+    monkeypatch.setattr(machine, "_measured", {})
 
 
 def test_limits_are_work_by_the_second() -> None:
-    limits = machine_limits("script", [CPU], clock=itertools.count(0, 2).__next__)  # each round takes 2 s
+    limits = machine_limits([CPU], clock=itertools.count(0, 2).__next__)  # each round takes 2 s
     assert limits == MachineLimits(
         id="machine",
-        subject="script",
+        subject="",
         bytes_per_second=4096.0,
         flops_per_second=64.0,
         operation_seconds=2 / machine.SMALL_OPERATIONS,
@@ -55,7 +56,7 @@ def test_an_accelerator_is_waited_for_before_the_clock_is_looked_at(monkeypatch:
 
 
 def test_a_real_clock_gives_real_numbers() -> None:
-    limits = machine_limits("script", [CPU, CPU])
+    limits = machine_limits([CPU, CPU])
     assert limits is not None
     assert 1e6 < limits.bytes_per_second < 1e14
     assert 1e3 < limits.flops_per_second < 1e16
@@ -64,12 +65,12 @@ def test_a_real_clock_gives_real_numbers() -> None:
 
 @pytest.mark.parametrize("devices", [[], [torch.device("meta")], [CPU, torch.device("cuda", 0)]])
 def test_nothing_is_said_of_other_devices_or_of_several(devices: list[torch.device]) -> None:
-    assert machine_limits("script", devices) is None
+    assert machine_limits(devices) is None
 
 
 def test_nothing_is_measured_where_operations_are_watched() -> None:
     with TorchDispatchMode():
-        assert machine_limits("script", [CPU]) is None
+        assert machine_limits([CPU]) is None
 
 
 def test_measuring_changes_nothing() -> None:
@@ -77,7 +78,7 @@ def test_measuring_changes_nothing() -> None:
     torch.set_default_dtype(torch.float64)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.device("meta"), torch.enable_grad():
-            assert machine_limits("script", [CPU]) is not None
+            assert machine_limits([CPU]) is not None
             assert torch.is_autocast_enabled("cpu") and torch.is_grad_enabled()
             assert torch.zeros(1).device.type == "meta" and torch.get_default_dtype() is torch.float64
     finally:
@@ -100,6 +101,27 @@ def test_the_device_is_that_of_the_specimens() -> None:
     assert list(probe_machine(Report(facts=(COSTS,), specimens=(specimen("mps:0"),)), "script")) == []
     both = specimen("cpu"), specimen("cuda:0")
     assert list(probe_machine(Report(facts=(COSTS,), specimens=both), "script")) == []
+
+
+def test_a_process_measures_once_for_each_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def counted(devices: frozenset[torch.device]) -> MachineLimits | None:
+        measured.append(threads)
+        return machine_limits(devices)
+
+    monkeypatch.setattr(machine, "machine_limits", counted)
+    for threads in (1, 1, 2, 1):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
+        limits = machine.known_limits([CPU])
+        assert limits is not None and limits.threads == threads
+    assert measured == [1, 2]
+
+
+def test_what_could_not_be_measured_once_is_measured_later() -> None:
+    with TorchDispatchMode():
+        assert machine.known_limits([CPU]) is None
+    assert machine.known_limits([CPU]) is not None
 
 
 def test_a_lack_of_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ SMALL_OPERATIONS = 200
 ROUNDS = 5
 ENOUGH_SECONDS = 0.03  # of each of the three
 
+_measured: dict[tuple[frozenset[torch.device], int], MachineLimits] = {}  # by devices and number of threads
+
 
 def probe_machine(known: Report, subject: str, devices: Iterable[torch.device] = ()
                   ) -> Iterator[Fact | NotExamined]:  # fmt: skip
@@ -29,17 +32,27 @@ def probe_machine(known: Report, subject: str, devices: Iterable[torch.device] =
         return
     used = {torch.device(tensor.device) for specimen in known.specimens for tensor in specimen.tensors}
     try:
-        limits = machine_limits(subject, used | set(devices))
+        limits = known_limits(used | set(devices))
     except (RuntimeError, MemoryError) as error:
         why = f"it could not be measured: {type(error).__name__}: {error}".splitlines()[0]
         yield NotExamined("what this machine can do at best", why)
         return
     if limits is not None:
-        yield limits
+        yield replace(limits, subject=subject)
 
 
-def machine_limits(subject: str, devices: Iterable[torch.device], clock: Clock = time.perf_counter
-                   ) -> MachineLimits | None:  # fmt: skip
+def known_limits(devices: Iterable[torch.device]) -> MachineLimits | None:
+    """``machine_limits``, measured once in a process for each number of threads."""
+    key = frozenset(devices), torch.get_num_threads()
+    if key not in _measured:
+        limits = machine_limits(key[0])
+        if limits is None:
+            return None
+        _measured[key] = limits
+    return _measured[key]
+
+
+def machine_limits(devices: Iterable[torch.device], clock: Clock = time.perf_counter) -> MachineLimits | None:
     """The limits of the one device that is in use; None where these are several, or it is neither CPU nor CUDA, or
     where somebody watches torch's operations, who would be measured too.
 
@@ -62,7 +75,7 @@ def machine_limits(subject: str, devices: Iterable[torch.device], clock: Clock =
     ):
         return MachineLimits(
             id="machine",
-            subject=subject,
+            subject="",
             bytes_per_second=2 * BUFFER_BYTES / best.of(_pass_over_memory(device)),
             flops_per_second=2 * SIDE[kind] ** 3 / best.of(_product(device, SIDE[kind])),
             operation_seconds=best.of(_small_operations(device)) / SMALL_OPERATIONS,

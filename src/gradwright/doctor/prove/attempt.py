@@ -12,7 +12,7 @@ from gradwright.checking.chance import chance_held
 from gradwright.doctor.prove.clock import Setting
 from gradwright.doctor.prove.compare import Difference
 from gradwright.doctor.prove.compiled import NotCompilableError
-from gradwright.doctor.prove.harness import Harness, Verdict
+from gradwright.doctor.prove.harness import Harness, Mutated, Verdict
 from gradwright.doctor.prove.learning import OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import LIMIT, mutants
 from gradwright.doctor.prove.specimens import Args, cuts, describe, not_square, tensors
@@ -42,11 +42,12 @@ class Proved:
 
 @dataclass
 class Attempt:
-    """``make`` compiles the candidate or a twin of it; ``definition`` is its code, ``skipped`` names of no tensors.
+    """``make`` compiles the candidate or a mutant of it; ``definition`` is its code, ``skipped`` names of no tensors.
 
     ``phase``: what is timed ("" for forward and backward). ``expect``: "same" (then it must be faster or smaller),
     "kept" (the same, and not much slower), "right" or "finite". ``also``: what else must hold of a candidate, "" or the
-    reason; ``also_rejects``: whether that tells a twin; ``also_fine``: whether a twin that nothing tells is no fault.
+    reason; ``also_rejects``: whether that rejects a mutant, ``otherwise``: whether it did so with the last one;
+    ``also_fine``: whether one that nothing rejects is no fault.
     ``prepared``: as in :class:`Setting`; ``whole``: the specimen that is timed, in words;
     ``unmeasured``: the original's gradients are finite nowhere, so that ``also`` has to judge them.
     """
@@ -62,6 +63,7 @@ class Attempt:
     prepared: Subject | None = None
     whole: str = ""
     unmeasured: bool = False
+    otherwise: bool = False
     also: Callable[[Any], str] = lambda definition: ""
     also_rejects: Callable[[Any], bool] = lambda definition: False
     also_fine: Callable[[Any], bool] = lambda definition: False
@@ -165,30 +167,36 @@ class Attempt:
         tried = alike = 0
         for mutant in mutants(self.definition, self.proposal.changed, self.limit, self.skipped):
             try:
-                twin = self.make(mutant.definition)
+                runs = self.harness.mutated(self.make(mutant.definition))
             except NotCompilableError:
                 continue
-            if self._stillborn(twin):
-                continue
-            told = self.harness.rejects(twin)
-            if not told and not ((self.expect != "finite" or self.unmeasured) and self.also_rejects(mutant.definition)):
-                if self.harness.equivalent(twin) or self.also_fine(mutant.definition):
+            if runs.outcome(self.harness.known[0]).raised.startswith(STILLBORN):
+                continue  # no program at all: what rejects it shows nothing
+            if not self._is_rejected(mutant.definition, runs):
+                if self.harness.equivalent(runs) or self.also_fine(mutant.definition):
                     alike += 1
                     if alike == MOST_ALIKE and not tried:
                         break  # no trial reaches what changed
                     continue
-                if not self.harness.rejects_in_float64(twin):
+                if not self.harness.rejects_in_float64(runs):
                     return f"the trials can't tell it from a faulty twin ({mutant.what})"
             tried += 1
         if tried < FEWEST_MUTANTS:
             return f"the trials reject {tried} of {tried} faulty twins: too few to rely on them"
         return tried, tried
 
-    def _stillborn(self, twin: Subject) -> bool:
-        """Whether a twin is no program at all: what rejects it shows nothing."""
-        known = self.harness.known[0]
-        outcome = run(twin, known.trial, self.harness.names(known.trial.args), grad=self.harness.grad)
-        return outcome.raised.startswith(STILLBORN)
+    def _is_rejected(self, definition: Any, runs: Mutated) -> bool:
+        """By a trial or by what else is asked of it; what rejected the last one is asked first."""
+
+        def otherwise() -> bool:
+            return (self.expect != "finite" or self.unmeasured) and self.also_rejects(definition)
+
+        ways = {False: lambda: self.harness.rejects(runs), True: otherwise}
+        for way in (self.otherwise, not self.otherwise):
+            if ways[way]():
+                self.otherwise = way
+                return True
+        return False
 
     def _timing(self, candidate: Subject, args: Args, wanted: frozenset[str], seconds: float | None) -> Timing | None:
         mine = self.harness

@@ -1,7 +1,8 @@
-"""A candidate and its faulty twins on every trial of a proof."""
+"""A candidate and its mutants on every trial of a proof."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gradwright.doctor.prove.compare import Difference, Manner, alike, compare, equal
@@ -24,6 +25,20 @@ class Verdict:
     worst: Difference
     first: tuple[Trial, Difference] | None = None
     special: tuple[tuple[Trial, Difference], ...] = ()
+
+
+class Mutated:
+    """A mutant on the trials of a proof: each runs once, whatever is asked about it."""
+
+    def __init__(self, run: Callable[[Known, bool], Outcome]) -> None:
+        self._run = run
+        self._outcomes: dict[tuple[int, bool], Outcome] = {}
+
+    def outcome(self, known: Known, *, double: bool = False) -> Outcome:
+        place = (id(known), double)
+        if place not in self._outcomes:
+            self._outcomes[place] = self._run(known, double)
+        return self._outcomes[place]
 
 
 @dataclass
@@ -57,55 +72,60 @@ class Harness(Learner):
         known.original, known.reference = self._run(self.original, known.trial, known), None
         return bool(self.compare(known, self._run(self.candidate, known.trial, known)).told)
 
-    def rejects(self, twin: Subject) -> bool:
-        """Whether a trial tells a faulty twin of the candidate from the original, where the candidate is the same."""
+    def mutated(self, mutant: Subject) -> Mutated:
+        return Mutated(lambda known, double: self._run(mutant, known.trial, known, double=double))
+
+    def rejects(self, mutant: Mutated) -> bool:
+        """Whether a trial tells a mutant of the candidate from the original, where the candidate is the same."""
         for known in sorted(self.known, key=lambda one: -one.kills):
             if known.excused:
                 continue
-            outcome = self._run(twin, known.trial, known)
+            outcome = mutant.outcome(known)
             spoilt = self.manner.where_finite and _spoils(known.mine, outcome)
             if spoilt or self.compare(known, outcome).told:
                 known.kills += 1
                 return True
         return False
 
-    def rejects_in_float64(self, twin: Subject) -> bool:
+    def rejects_in_float64(self, mutant: Mutated) -> bool:
         """Whether an ordinary trial tells it there, where a small number (``union + 1e-6``) is not lost in rounding."""
-        return any(self._tells_in_float64(twin, known) for known in self.known)
+        return any(self._tells_in_float64(mutant, known) for known in self.known)
 
-    def _tells_in_float64(self, twin: Subject, known: Known) -> bool:
+    def _tells_in_float64(self, mutant: Mutated, known: Known) -> bool:
         if known.excused or known.trial.special or known.trial.loud:
             return False
         original = self._run(self.original, known.trial, known, double=True)
         if original.raised:
             return False
-        if known.wide is None:
-            known.wide = self._run(self.candidate, known.trial, known, double=True)
+        wide = self._mine_in_float64(known)
         manner = replace(self.manner, slack=ROUNDING.slack)
-        if compare(original, original, known.wide, known.trial, manner).told:
+        if compare(original, original, wide, known.trial, manner).told:
             return False
-        other = self._run(twin, known.trial, known, double=True)
-        if other.raised or alike(known.original, known.wide, other):
+        other = mutant.outcome(known, double=True)
+        if other.raised or alike(known.original, wide, other):
             return False
         return bool(compare(original, original, other, known.trial, manner).told)
 
-    def equivalent(self, twin: Subject) -> bool:
-        """Whether a twin is the candidate in other words, where the candidate is the same as the original.
+    def equivalent(self, mutant: Mutated) -> bool:
+        """Whether a mutant is the candidate in other words, where the candidate is the same as the original.
 
         Bit by bit in every trial; or else, in float64, but for the rounding of another order of the same operations.
         """
         for known in self.known:
             assert known.mine is not None
-            if known.excused or equal(known.original, known.mine, self._run(twin, known.trial, known)):
+            if known.excused or equal(known.original, known.mine, mutant.outcome(known)):
                 continue
-            if known.wide is None:
-                known.wide = self._run(self.candidate, known.trial, known, double=True)
-            other = self._run(twin, known.trial, known, double=True)
+            wide, other = self._mine_in_float64(known), mutant.outcome(known, double=True)
             trial = replace(known.trial, strict=True)
-            told = known.wide.raised or compare(known.wide, known.wide, other, trial, ROUNDING).told
-            if told and not alike(known.original, known.wide, other):
+            told = wide.raised or compare(wide, wide, other, trial, ROUNDING).told
+            if told and not alike(known.original, wide, other):
                 return False
         return True
+
+    def _mine_in_float64(self, known: Known) -> Outcome:
+        if known.wide is None:
+            known.wide = self._run(self.candidate, known.trial, known, double=True)
+        return known.wide
 
     def blind(self) -> bool:
         """Whether the original has no finite gradient in any trial: then it is no measure of one."""
@@ -144,9 +164,9 @@ def _refuses_nothing(known: Known) -> bool:
     return words and any(not tensor.numel() for tensor in tensors(known.trial.args))
 
 
-def _spoils(mine: Outcome | None, twin: Outcome) -> bool:
-    """Whether a gradient that the candidate makes finite is not finite in a twin."""
-    pairs = [(value, twin.gradients.get(name)) for name, value in mine.gradients.items()] if mine else []
+def _spoils(mine: Outcome | None, mutated: Outcome) -> bool:
+    """Whether a gradient that the candidate makes finite is not finite in a mutant."""
+    pairs = [(value, mutated.gradients.get(name)) for name, value in mine.gradients.items()] if mine else []
     return any(
         one is not None and other is not None and one.isfinite().all() and not other.isfinite().all()
         for one, other in pairs

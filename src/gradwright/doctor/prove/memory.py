@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from gradwright.doctor.prove.counting import MOST_OPERATIONS, Counting
@@ -14,14 +14,14 @@ from gradwright.doctor.prove.counting import MOST_OPERATIONS, Counting
 class PeakBytes(Counting):
     """Counts the storages that operations make inside, while they live. ``peak``: the most bytes at once.
 
-    Source: storages are told apart by ``StorageWeakRef``, as torch's own multiprocessing does.
+    torch keeps a storage's Python object for as long as the storage lives, so that a weak reference tells its end.
     """
 
     def __init__(self, most_operations: int = MOST_OPERATIONS) -> None:
         super().__init__(most_operations)
         self.peak = 0
         self._now = 0
-        self._live: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._live: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def known(self, *given: torch.Tensor) -> None:
         """Storages that were there before."""
@@ -36,21 +36,15 @@ class PeakBytes(Counting):
         return result
 
     def _note(self, tensor: torch.Tensor, size: int) -> None:
-        reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch's own
-        held = self._live.get(reference.cdata)
-        if held is not None and not held[0].expired():  # type: ignore[no-untyped-call]  # the same
+        storage = tensor.untyped_storage()
+        key = id(storage)
+        if key in self._live:
             return
-        if held is not None:
-            self._now -= held[1]
-        self._live[reference.cdata] = reference, size
-        self._now += size
-        if self._now > self.peak:
-            self._forget()
-            self.peak = max(self.peak, self._now)
 
-    def _forget(self) -> None:
-        """Leave out what lives no more."""
-        for key, (reference, size) in list(self._live.items()):
-            if reference.expired():  # type: ignore[no-untyped-call]  # torch's own
-                self._now -= size
-                del self._live[key]
+        def ended(_: object) -> None:
+            self._now -= size
+            del self._live[key]
+
+        self._live[key] = weakref.ref(storage, ended)
+        self._now += size
+        self.peak = max(self.peak, self._now)
