@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradwright.kernels.formula.row_passes import passes_of
 from gradwright.kernels.formula.stages import RowProgram, row_program
 from gradwright.kernels.launch.plain_rows import PlainRows
 from gradwright.kernels.launch.rows import CompiledRows, row_launch_of, run_rows
@@ -187,3 +188,12 @@ def test_the_plan_counts_every_byte_once() -> None:
     plan = row_launch_of(EVERYTHING, _operands(z, 1), 1, [torch.float32] * 2).plan()
     assert plan.bytes == 100 * 50 * 4 + 100 * 8 + 50 * 4 + 100 * 4 + 100 * 50 * 4
     assert plan.backend == "numba" and (plan.rows, plan.columns) == (100, 50)
+
+
+def test_other_shapes_and_layouts_do_not_plan_the_passes_of_a_program_anew() -> None:
+    z = torch.randn(50, 10)
+    row_launch_of(EVERYTHING, _operands(z, 1), 1, [torch.float32, torch.float32])
+    planned = passes_of.cache_info().misses
+    for other in (z[:20], z[3:17], torch.randn(10, 50).mT):
+        row_launch_of(EVERYTHING, _operands(other, 1), 1, [torch.float32, torch.float32])
+    assert passes_of.cache_info().misses == planned

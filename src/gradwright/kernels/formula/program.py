@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradwright.kernels.formula.derivatives import pulled_back, pushed_forward
-from gradwright.kernels.formula.expression import Expression, number
+from gradwright.kernels.formula.expression import Expression, in_order, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,11 @@ class Program:
         """A digest of all that it computes; the same in every process."""
         text = "|".join(f"{name}:{int(name in self.conditions)}" for name in self.inputs).encode()
         return hashlib.blake2b(text + b"".join(output.key for output in self.outputs), digest_size=16).hexdigest()
+
+    @cached_property
+    def operations(self) -> int:
+        """How many distinct ones there are for an element."""
+        return sum(bool(node.arguments) for node in in_order(self.outputs))
 
     def vjp(self, wanted: Sequence[bool], scaled: Sequence[bool]) -> Program:
         """The program whose outputs are the cotangents of the wanted inputs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gradwright.kernels.formula.expression import NUMBER, Expression, call, in_order, number
@@ -15,6 +16,7 @@ _PLAIN: Final = frozenset(
         *("clamp", "where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "given"),
     ]
 )
+_PROGRAMS: Final = 256  # a call with operands of other shapes goes the same way about the same program
 
 
 def rewritten(
@@ -33,6 +35,7 @@ def rewritten(
     return done[output.key]
 
 
+@lru_cache(_PROGRAMS)
 def below_the_maximum(program: RowProgram) -> RowProgram:
     """exp(x - m), with m the row's maximum of x, is that of a number never above 0: shorter code."""
     most = {stage.name: stage.formula.key for stage in program.stages if stage.how == "max"}
@@ -62,6 +65,7 @@ class Passes:
     at: int = -1
 
 
+@lru_cache(_PROGRAMS)
 def passes_of(program: RowProgram, can_hold: bool) -> Passes:
     """The passes over a row. ``can_hold``: there is room for one number of each element between two passes."""
     groups, results = program.groups, program.results

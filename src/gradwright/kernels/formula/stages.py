@@ -70,6 +70,12 @@ class RowProgram:
         return hashlib.blake2b(text.encode() + b"".join(formulas), digest_size=16).hexdigest()
 
     @cached_property
+    def operations(self) -> int:
+        """How many distinct ones there are for an element."""
+        formulas = [stage.formula for stage in self.stages] + [result.formula for result in self.results]
+        return sum(bool(node.arguments) for node in in_order(formulas))
+
+    @cached_property
     def axes(self) -> Mapping[str, Axes]:
         return dict(self.inputs)
 

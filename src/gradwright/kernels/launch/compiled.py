@@ -17,7 +17,6 @@ from torch import Tensor
 
 from gradwright.kernels.code.layout import BYTES, Loops, Read, Step, Written, named
 from gradwright.kernels.code.loops import SLOTS, kernel_source
-from gradwright.kernels.formula.expression import in_order
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.geometry import Geometry, Strides, dense_strides, geometry_of, memory_order
 from gradwright.kernels.launch.outcomes import Outcome, Summed, Total, Whole, WholeThenSummed
@@ -182,7 +181,6 @@ def _filled(
         known[f"{name} step"] = path[-1]
         known.update({f"{name} row step {axis}": step for axis, step in enumerate(path[:-1])})
     at = {word: place for place, word in enumerate(words)}
-    operations = sum(bool(node.arguments) for node in in_order(loops.program.outputs))
     return CompiledLaunch(
         loops,
         geometry,
@@ -193,7 +191,7 @@ def _filled(
         tuple((k, at[f"x{k} number"]) for k, read in enumerate(loops.reads) if read.kind == "real"),
         tuple(at[f"r{k} address"] for k in range(len(loops.writes))),
         shape.count,
-        geometry.rows * geometry.columns * (operations + len(names)),
+        geometry.rows * geometry.columns * (loops.program.operations + len(names)),
         full,
     )
 

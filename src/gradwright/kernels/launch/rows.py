@@ -14,7 +14,6 @@ from torch._C import _get_tracing_state, _len_torch_dispatch_stack
 from gradwright.kernels.code.row_layout import RowLoops, RowRead, RowWritten, Walk, named
 from gradwright.kernels.code.row_loops import fits, positions_a_run, row_kernel_source
 from gradwright.kernels.code.row_writer import RUN, SIDE_BY_SIDE
-from gradwright.kernels.formula.expression import in_order
 from gradwright.kernels.formula.stages import RowProgram
 from gradwright.kernels.launch.outcomes import exact_sum
 from gradwright.kernels.launch.plain_rows import PlainRows
@@ -267,8 +266,6 @@ def _compiled(
         known.update({f"{name} {axis} step": step for axis, step in steps.items()})
     words = loops.words()
     at = {word: place for place, word in enumerate(words)}
-    formulas = [stage.formula for stage in program.stages] + [result.formula for result in program.results]
-    operations = sum(bool(node.arguments) for node in in_order(formulas))
     return CompiledRows(
         loops,
         lines,
@@ -279,7 +276,7 @@ def _compiled(
         tuple(at[f"r{k} address"] for k in range(len(writes))),
         tuple(places),
         blocks.total,
-        lines.batches * lines.classes * lines.positions * (operations + len(names)),
+        lines.batches * lines.classes * lines.positions * (program.operations + len(names)),
     )
 
 
