@@ -18,14 +18,15 @@ WAITING: dict[Any, Any] = {
     "going to the backward of micro-batch 0": (faults.stopped_where, {"sync": "every"}),
     "adding the losses up": (faults.stopped_where, {"accumulate_dtype": torch.float64}),
 }
+OF_FOUR: dict[Any, Any] = {"killed": (faults.stopped, "ddp", "killed"), "in a group": (faults.stopped_in_a_group,)}
 
 
 @functools.cache
 def _lost() -> dict[Any, list[Outcome]]:
-    """Four at a time: they do nothing but wait."""
-    cases = STOPPED | WAITING
-    with ThreadPoolExecutor(4) as pool:
-        ran = pool.map(lambda case: on_ranks(case[0], 2, *case[1:]), cases.values())
+    """Five at a time: they do nothing but wait."""
+    cases = STOPPED | WAITING | OF_FOUR
+    with ThreadPoolExecutor(5) as pool:
+        ran = pool.map(lambda name: on_ranks(cases[name][0], 4 if name in OF_FOUR else 2, *cases[name][1:]), cases)
         return dict(zip(cases, ran, strict=True))
 
 
@@ -45,16 +46,16 @@ def test_a_rank_that_hangs_is_named_whatever_shares(doing: str) -> None:
 
 
 def test_of_four_ranks_the_lost_one_is_named() -> None:
-    outcomes = on_ranks(faults.stopped, 4, "ddp", "killed")
+    outcomes = _lost()["killed"]
     assert all("window 1: rank 1 did not answer" in outcomes[rank].error for rank in (0, 2, 3))
 
 
 def test_a_slow_rank_is_waited_for() -> None:
-    assert values(on_ranks(faults.stopped, 2, "ddp", "slow")) == [2, 2]
+    assert values(on_ranks(faults.slow, 2, "ddp")) == [2, 2]
 
 
 def test_a_lost_rank_of_a_group_is_named_as_all_ranks_call_it() -> None:
-    first, peer, beside, _ = on_ranks(faults.stopped_in_a_group, 4)
+    first, peer, beside, _ = _lost()["in a group"]
     assert "RankLost: rank 1, window 1: rank 3 did not answer" in peer.error
     assert first.value == beside.value == 2  # another group: it loses nobody
 
