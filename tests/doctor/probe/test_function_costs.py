@@ -217,3 +217,48 @@ def test_cotangents_are_drawn_once_and_a_backward_that_writes_into_them_meets_th
     time_phases(Doubling, given, (True,), traces(Doubling, given, (True,))[0])
     assert len(drawn) == 2 and len(met) > 2  # once to be traced, once to be timed
     assert all(torch.equal(one, met[0]) for one in met)
+
+
+class Cubed(torch.autograd.Function):
+    """Saves x; plain autograd of its forward saves x * x, too."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        Cubed.calls += 1
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * cotangents[0]
+
+
+class SavesAll(Cubed):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        Cubed.calls += 1
+        square = x * x
+        ctx.save_for_backward(x, square)
+        return square * x
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        _, square = ctx.saved_tensors
+        return 3 * square * cotangents[0]
+
+
+def test_a_function_that_saves_less_than_plain_autograd_is_timed_beside_it_a_few_times_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(function_costs, "_SECONDS_BESIDE", 600.0)
+    calls = {}
+    for function in (Cubed, SavesAll):
+        Cubed.calls = 0
+        twin = function_costs._beside_plain(use_of(function), kept(7, 3))
+        assert twin is not None and twin.same_gradient
+        assert (twin.plain_saved_bytes > twin.function_saved_bytes) == (function is Cubed)
+        calls[function] = Cubed.calls
+    assert calls[Cubed] + 2 * (function_costs._MOST_ROUNDS - function_costs._FEWEST_ROUNDS) == calls[SavesAll]

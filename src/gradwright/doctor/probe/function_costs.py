@@ -23,7 +23,7 @@ from gradwright.ground.clock import Stopwatch
 
 # Beyond these a call is not timed whole, but on what was traced.
 _OPERATIONS, _SECONDS = 20_000, 0.5
-_FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS_BESIDE = 5, 200, 0.4  # of a Function and plain autograd, each in turn
+_FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS_BESIDE = 5, 60, 0.4  # of a Function and plain autograd, each in turn
 
 
 def costs_of_function(
@@ -110,13 +110,18 @@ def _times(
 
 
 def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
-    """Forward and backward of the Function and of plain autograd through its forward, interleaved."""
+    """Forward and backward of the Function and of plain autograd through its forward, interleaved.
+
+    A few times where plain autograd saves more for its backward: then the Function is needed, however long they take.
+    """
     twin = checking.plain_twin(use.function, kept.args, kept.wanted, deadline=clock.now() + 2.0)
     if not twin.same_gradient:
         return None
+    function_bytes, plain_bytes = (checking.saved_bytes(one) for one in (twin.function_forward, twin.plain_forward))
+    most = _MOST_ROUNDS if plain_bytes <= function_bytes else _FEWEST_ROUNDS
     rounds: tuple[list[float], list[float]] = ([], [])
     until = clock.now() + _SECONDS_BESIDE
-    while len(rounds[0]) < _FEWEST_ROUNDS or (clock.now() < until and len(rounds[0]) < _MOST_ROUNDS):
+    while len(rounds[0]) < _FEWEST_ROUNDS or (clock.now() < until and len(rounds[0]) < most):
         for seconds, call in zip(rounds, (twin.function_step, twin.plain_step), strict=True):
             watch = Stopwatch()
             call()
@@ -129,7 +134,7 @@ def _beside_plain(use: FunctionUse, kept: Kept) -> PlainTwin | None:
         same_gradient=twin.same_gradient,
         function_seconds=statistics.median(rounds[0]),
         plain_seconds=statistics.median(rounds[1]),
-        function_saved_bytes=checking.saved_bytes(twin.function_forward),
-        plain_saved_bytes=checking.saved_bytes(twin.plain_forward),
+        function_saved_bytes=function_bytes,
+        plain_saved_bytes=plain_bytes,
         tried_on=describe(kept.args),
     )
