@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 from gradwright.doctor.prove.counting import MOST_OPERATIONS, Counting
 
 
-class PeakBytes(Counting):
+class PeakBytes(Counting):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
     """Counts the storages that operations make inside, while they live. ``peak``: the most bytes at once.
 
     torch keeps a storage's Python object for as long as the storage lives, so that a weak reference tells its end.
