@@ -140,3 +140,44 @@ def test_what_the_run_alone_has_timed_is_counted_of_the_change_alone() -> None:
     assert proof.before_seconds == 10.6
     assert (proof.before_operations, proof.after_operations) == (None, 2)
     assert (proof.before_moved_bytes, proof.after_moved_bytes) == (None, 2 * 1000 * 900 * 8)
+
+
+def several_alive(x: Tensor) -> Tensor:
+    first = x * 2
+    second = x * 3
+    third = x * 4
+    total = first + second
+    del first, second
+    return total + third
+
+
+def one_after_another(x: Tensor) -> Tensor:
+    for _ in range(5):
+        x = x * 2
+    return x
+
+
+def kept_for_backward(x: Tensor) -> Tensor:
+    for _ in range(3):
+        x = x.exp()  # each result is saved by autograd, whatever Python holds
+    return x.sum()
+
+
+def in_views(x: Tensor) -> Tensor:
+    y = x * 2
+    z = y[1:]
+    del y
+    return z * 3
+
+
+@pytest.mark.parametrize(("call", "most"), [(several_alive, 480), (one_after_another, 240), (in_views, 120 + 100)])
+def test_the_most_bytes_at_once_are_those_of_what_lives(call, most: int) -> None:
+    found = of(call, grad=False)
+    assert found is not None and found.peak_bytes == most
+
+
+def test_what_autograd_keeps_lives_until_the_backward_lets_it_go() -> None:
+    kept, few = of(kept_for_backward), of(kept_for_backward, "forward", grad=False)
+    assert kept is not None and few is not None
+    assert few.peak_bytes == 240  # two of the three results
+    assert kept.peak_bytes >= 360

@@ -1,11 +1,12 @@
 """What is right is verified; what is wrong in any way that a caller could notice is not."""
 
+import collections
 import types
 
 import pytest
 import torch
 
-from gradwright.doctor.prove import Proved, attempt, prove
+from gradwright.doctor.prove import Proved, attempt, learning, prove
 from gradwright.doctor.rewrite import propose
 from gradwright.doctor.rewrite.source_text import SourceText
 from gradwright.doctor.session.facts import GradientVerdict
@@ -314,6 +315,29 @@ def test_a_mended_factor_is_verified_as_right():
     proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
     assert isinstance(proof, Proved), proof
     assert proof.proof.mutants_rejected >= 5
+
+
+def test_a_mutant_runs_once_on_a_trial_and_what_rejected_the_last_one_is_asked_first(monkeypatch):
+    """Most mutants of a backward have the right outputs: trials see nothing, the judge of gradients does."""
+    ran, real = [], learning.run
+
+    def counted(subject, trial, names, **options):
+        ran.append((subject, trial, options.get("double", False)))  # held, so that no id comes twice
+        return real(subject, trial, names, **options)
+
+    monkeypatch.setattr(learning, "run", counted)
+    namespace = loaded(HALVED)
+    proposal = replaced(HALVED, "0.5 * x.t() @ g", "x.t() @ g")
+    specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
+    proof = prove(proposal, namespace["Halved"], namespace, specimens, expect="right", deadline=clock.now() + 25)
+    assert isinstance(proof, Proved), proof
+    of_each = collections.Counter(id(subject) for subject, _, _ in ran)
+    original_and_candidate = {subject for subject, _ in of_each.most_common(2)}
+    times = collections.Counter((id(subject), id(trial), double) for subject, trial, double in ran)
+    assert {n for (subject, _, _), n in times.items() if subject not in original_and_candidate} == {1}
+    on_all = max(n for subject, n in of_each.items() if subject not in original_and_candidate)
+    rejected_at_once = sum(n == 1 for n in of_each.values())  # but for the trial that tells a program from none
+    assert on_all > 20 and rejected_at_once >= 10
 
 
 @pytest.mark.parametrize("wrong", ["2 * x.t() @ g", "-x.t() @ g", "(x.t() @ g).abs()", "0.99 * x.t() @ g"])
