@@ -6,7 +6,8 @@ import types
 import pytest
 import torch
 
-from gradwright.doctor.prove import Proved, attempt, learning, prove
+from gradwright.doctor.prove import Proved, attempt, prove
+from gradwright.doctor.prove.trial import run
 from gradwright.doctor.rewrite import propose
 from gradwright.doctor.rewrite.source_text import SourceText
 from gradwright.doctor.session.facts import GradientVerdict
@@ -319,13 +320,13 @@ def test_a_mended_factor_is_verified_as_right():
 
 def test_a_mutant_runs_once_on_a_trial_and_what_rejected_the_last_one_is_asked_first(monkeypatch):
     """Most mutants of a backward have the right outputs: trials see nothing, the judge of gradients does."""
-    ran, real = [], learning.run
+    ran = []
 
     def counted(subject, trial, names, **options):
         ran.append((subject, trial, options.get("double", False)))  # held, so that no id comes twice
-        return real(subject, trial, names, **options)
+        return run(subject, trial, names, **options)
 
-    monkeypatch.setattr(learning, "run", counted)
+    monkeypatch.setattr("gradwright.doctor.prove.learning.run", counted)
     namespace = loaded(HALVED)
     proposal = replaced(HALVED, "0.5 * x.t() @ g", "x.t() @ g")
     specimens = [((torch.randn(5, 4), torch.randn(4, 3)), (True, True))]
