@@ -22,10 +22,10 @@ def hold_the_holes() -> list[torch.Tensor]:
 def in_child_without_holes(work: Callable[[], Any]) -> Any:
     """What ``work`` returns in a child in which a buffer of ``LARGE`` bytes comes from the system."""
 
-    def held() -> Any:
+    def hold_and_work() -> Any:
         _holes = hold_the_holes()
         return work()
 
-    outcome = in_child(held, seconds=120, memory_bytes=8 << 30)
+    outcome = in_child(hold_and_work, seconds=120, memory_bytes=8 << 30)
     assert outcome.how == "returned", outcome.why
     return outcome.value

@@ -23,7 +23,7 @@ def test_the_faults_of_another_thread_are_not_counted():
     def touch() -> None:
         bytearray(LARGE)[::4096] = bytes(len(range(0, LARGE, 4096)))
 
-    def counted() -> tuple[int, int]:
+    def count_faults() -> tuple[int, int]:
         before = faults_of_this_thread()
         thread = threading.Thread(target=touch)
         thread.start()
@@ -32,5 +32,5 @@ def test_the_faults_of_another_thread_are_not_counted():
         touch()
         return between - before, faults_of_this_thread() - between
 
-    of_another, of_this = in_child_without_holes(counted)
+    of_another, of_this = in_child_without_holes(count_faults)
     assert of_another < PAGES // 10 < of_this

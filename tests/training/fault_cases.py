@@ -31,8 +31,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gradwright.training import GradientAccumulator
 
-LIMIT = 8.0  # where a rank is lost: so long the others wait, and a busy machine may be slower than an idle one by less
-PATIENT = 120.0  # where none is
+LIMIT = 8.0  # seconds that the others wait for a rank that is lost
+PATIENT = 120.0  # where none is: no busy machine takes so long
 SIZES = [3, 2, 4, 1]
 
 

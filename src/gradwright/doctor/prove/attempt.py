@@ -12,7 +12,7 @@ from gradwright.checking.chance import chance_held
 from gradwright.doctor.prove.clock import Setting
 from gradwright.doctor.prove.compare import Difference
 from gradwright.doctor.prove.compiled import NotCompilableError
-from gradwright.doctor.prove.harness import Harness, Mutated, Verdict
+from gradwright.doctor.prove.harness import Harness, MutantRuns, Verdict
 from gradwright.doctor.prove.learning import OutOfTimeError, Specimen
 from gradwright.doctor.prove.mutants import LIMIT, mutants
 from gradwright.doctor.prove.specimens import Args, cuts, describe, not_square, tensors
@@ -46,8 +46,8 @@ class Attempt:
 
     ``phase``: what is timed ("" for forward and backward). ``expect``: "same" (then it must be faster or smaller),
     "kept" (the same, and not much slower), "right" or "finite". ``also``: what else must hold of a candidate, "" or the
-    reason; ``also_rejects``: whether that rejects a mutant, ``otherwise``: whether it did so with the last one;
-    ``also_fine``: whether one that nothing rejects is no fault.
+    reason; ``also_rejects``: whether that rejects a mutant; ``also_fine``: whether one that nothing rejects is no
+    fault.
     ``prepared``: as in :class:`Setting`; ``whole``: the specimen that is timed, in words;
     ``unmeasured``: the original's gradients are finite nowhere, so that ``also`` has to judge them.
     """
@@ -63,7 +63,6 @@ class Attempt:
     prepared: Subject | None = None
     whole: str = ""
     unmeasured: bool = False
-    otherwise: bool = False
     also: Callable[[Any], str] = lambda definition: ""
     also_rejects: Callable[[Any], bool] = lambda definition: False
     also_fine: Callable[[Any], bool] = lambda definition: False
@@ -165,38 +164,34 @@ class Attempt:
     def _reject_mutants(self) -> tuple[int, int] | str:
         """How many mutants the trials reject, of how many. A string: why that is not enough."""
         tried = alike = 0
+        asked = [self._trials_reject, self._judge_rejects]
         for mutant in mutants(self.definition, self.proposal.changed, self.limit, self.skipped):
             try:
-                runs = self.harness.mutated(self.make(mutant.definition))
+                runs = self.harness.runs_of(self.make(mutant.definition))
             except NotCompilableError:
                 continue
             if runs.outcome(self.harness.known[0]).raised.startswith(STILLBORN):
                 continue  # no program at all: what rejects it shows nothing
-            if not self._is_rejected(mutant.definition, runs):
-                if self.harness.equivalent(runs) or self.also_fine(mutant.definition):
-                    alike += 1
-                    if alike == MOST_ALIKE and not tried:
-                        break  # no trial reaches what changed
-                    continue
-                if not self.harness.rejects_in_float64(runs):
-                    return f"the trials can't tell it from a faulty twin ({mutant.what})"
+            rejecting = next((one for one in asked if one(mutant.definition, runs)), None)
+            if rejecting is not None:
+                asked.sort(key=lambda one: one != rejecting)  # it is asked first about the next mutant, too
+            elif self.harness.equivalent(runs) or self.also_fine(mutant.definition):
+                alike += 1
+                if alike == MOST_ALIKE and not tried:
+                    break  # no trial reaches what changed
+                continue
+            elif not self.harness.rejects_in_float64(runs):
+                return f"the trials can't tell it from a faulty twin ({mutant.what})"
             tried += 1
         if tried < FEWEST_MUTANTS:
             return f"the trials reject {tried} of {tried} faulty twins: too few to rely on them"
         return tried, tried
 
-    def _is_rejected(self, definition: Any, runs: Mutated) -> bool:
-        """By a trial or by what else is asked of it; what rejected the last one is asked first."""
+    def _trials_reject(self, definition: Any, runs: MutantRuns) -> bool:
+        return self.harness.rejects(runs)
 
-        def otherwise() -> bool:
-            return (self.expect != "finite" or self.unmeasured) and self.also_rejects(definition)
-
-        ways = {False: lambda: self.harness.rejects(runs), True: otherwise}
-        for way in (self.otherwise, not self.otherwise):
-            if ways[way]():
-                self.otherwise = way
-                return True
-        return False
+    def _judge_rejects(self, definition: Any, runs: MutantRuns) -> bool:
+        return (self.expect != "finite" or self.unmeasured) and self.also_rejects(definition)
 
     def _timing(self, candidate: Subject, args: Args, wanted: frozenset[str], seconds: float | None) -> Timing | None:
         mine = self.harness

@@ -27,7 +27,7 @@ class Verdict:
     special: tuple[tuple[Trial, Difference], ...] = ()
 
 
-class Mutated:
+class MutantRuns:
     """A mutant on the trials of a proof: each runs once, whatever is asked about it."""
 
     def __init__(self, run: Callable[[Known, bool], Outcome]) -> None:
@@ -72,26 +72,26 @@ class Harness(Learner):
         known.original, known.reference = self._run(self.original, known.trial, known), None
         return bool(self.compare(known, self._run(self.candidate, known.trial, known)).told)
 
-    def mutated(self, mutant: Subject) -> Mutated:
-        return Mutated(lambda known, double: self._run(mutant, known.trial, known, double=double))
+    def runs_of(self, mutant: Subject) -> MutantRuns:
+        return MutantRuns(lambda known, double: self._run(mutant, known.trial, known, double=double))
 
-    def rejects(self, mutant: Mutated) -> bool:
+    def rejects(self, runs: MutantRuns) -> bool:
         """Whether a trial tells a mutant of the candidate from the original, where the candidate is the same."""
         for known in sorted(self.known, key=lambda one: -one.kills):
             if known.excused:
                 continue
-            outcome = mutant.outcome(known)
+            outcome = runs.outcome(known)
             spoilt = self.manner.where_finite and _spoils(known.mine, outcome)
             if spoilt or self.compare(known, outcome).told:
                 known.kills += 1
                 return True
         return False
 
-    def rejects_in_float64(self, mutant: Mutated) -> bool:
+    def rejects_in_float64(self, runs: MutantRuns) -> bool:
         """Whether an ordinary trial tells it there, where a small number (``union + 1e-6``) is not lost in rounding."""
-        return any(self._tells_in_float64(mutant, known) for known in self.known)
+        return any(self._tells_in_float64(runs, known) for known in self.known)
 
-    def _tells_in_float64(self, mutant: Mutated, known: Known) -> bool:
+    def _tells_in_float64(self, runs: MutantRuns, known: Known) -> bool:
         if known.excused or known.trial.special or known.trial.loud:
             return False
         original = self._run(self.original, known.trial, known, double=True)
@@ -101,21 +101,21 @@ class Harness(Learner):
         manner = replace(self.manner, slack=ROUNDING.slack)
         if compare(original, original, wide, known.trial, manner).told:
             return False
-        other = mutant.outcome(known, double=True)
+        other = runs.outcome(known, double=True)
         if other.raised or alike(known.original, wide, other):
             return False
         return bool(compare(original, original, other, known.trial, manner).told)
 
-    def equivalent(self, mutant: Mutated) -> bool:
+    def equivalent(self, runs: MutantRuns) -> bool:
         """Whether a mutant is the candidate in other words, where the candidate is the same as the original.
 
         Bit by bit in every trial; or else, in float64, but for the rounding of another order of the same operations.
         """
         for known in self.known:
             assert known.mine is not None
-            if known.excused or equal(known.original, known.mine, mutant.outcome(known)):
+            if known.excused or equal(known.original, known.mine, runs.outcome(known)):
                 continue
-            wide, other = self._mine_in_float64(known), mutant.outcome(known, double=True)
+            wide, other = self._mine_in_float64(known), runs.outcome(known, double=True)
             trial = replace(known.trial, strict=True)
             told = wide.raised or compare(wide, wide, other, trial, ROUNDING).told
             if told and not alike(known.original, wide, other):

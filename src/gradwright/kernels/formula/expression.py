@@ -195,6 +195,11 @@ def evaluated(node: Expression) -> Sequence[Expression]:
     return node.arguments[:1] if node.operation == "given" else node.arguments
 
 
+def count_operations(outputs: Iterable[Expression]) -> int:
+    """How many distinct operations the outputs are made of."""
+    return sum(bool(node.arguments) for node in in_order(outputs))
+
+
 def in_order(
     outputs: Iterable[Expression], arguments_of: Callable[[Expression], Sequence[Expression]] = evaluated
 ) -> Iterator[Expression]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradwright.kernels.formula.derivatives import pulled_back, pushed_forward
-from gradwright.kernels.formula.expression import Expression, in_order, number
+from gradwright.kernels.formula.expression import Expression, count_operations, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Program:
     @cached_property
     def operations(self) -> int:
         """How many distinct ones there are for an element."""
-        return sum(bool(node.arguments) for node in in_order(self.outputs))
+        return count_operations(self.outputs)
 
     def vjp(self, wanted: Sequence[bool], scaled: Sequence[bool]) -> Program:
         """The program whose outputs are the cotangents of the wanted inputs.

@@ -16,7 +16,7 @@ _PLAIN: Final = frozenset(
         *("clamp", "where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "given"),
     ]
 )
-_PROGRAMS: Final = 256  # a call with operands of other shapes goes the same way about the same program
+_PROGRAMS: Final = 256  # that are remembered: operands of other shapes change nothing here
 
 
 def rewritten(

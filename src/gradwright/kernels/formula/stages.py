@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
-from gradwright.kernels.formula.expression import Expression, in_order
+from gradwright.kernels.formula.expression import Expression, count_operations, in_order
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.formula.reading import read
 
@@ -73,7 +73,7 @@ class RowProgram:
     def operations(self) -> int:
         """How many distinct ones there are for an element."""
         formulas = [stage.formula for stage in self.stages] + [result.formula for result in self.results]
-        return sum(bool(node.arguments) for node in in_order(formulas))
+        return count_operations(formulas)
 
     @cached_property
     def axes(self) -> Mapping[str, Axes]:
