@@ -13,7 +13,8 @@
     ├── GradientError       a gradient was found wrong, where the caller asked for an exception (also an AssertionError)
     ├── NotConverged        a fixed point, or its backward, was not reached (functions.flow.fixed_point)
     ├── UsageError          the caller asked for something that can't be (wrong option, no such file, no tensor input)
-    │   └── GradientNotImplemented  a custom_gradient says it has none for this input (NotImplementedError too)
+    │   ├── GradientNotImplemented  a custom_gradient says it has none for this input (NotImplementedError too)
+    │   └── UnsupportedTorch        this torch lacks what is needed for it (NotImplementedError too)
     └── SessionError        a session file can't be read: cut off, of another schema, not a session
 
 Each message says what happened, where, why, and what to do.
@@ -32,6 +33,10 @@ class GradientError(GradwrightError, AssertionError):
 
 class UsageError(GradwrightError):
     """The caller asked for something that can't be done as asked."""
+
+
+class UnsupportedTorch(UsageError, NotImplementedError):
+    """The torch that is installed lacks, or does in another way, what was asked for."""
 
 
 class SessionError(GradwrightError):
