@@ -1,0 +1,68 @@
+"""What a tensor says of itself beside its values, and operations without a public name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradwright.ground.torch_versions.capability import Capability, look_up
+
+
+def _probe() -> str | None:
+    x = torch.ones(4, dtype=torch.float64, device="cpu")
+    view = x[1:]
+    before = version_of(x)
+    view.mul_(2)
+    counted = version_of(x) == version_of(view) > before
+    based = base_of(view) is x and base_of(x) is None and is_view(view) and not is_view(x)
+    storage = x.untyped_storage()
+    same = memory_id(storage) == memory_id(view.untyped_storage()) != memory_id(x.clone().untyped_storage())
+    foreach_mul_([x], 3.0)
+    (norm,) = foreach_norm([x])
+    computed = x.tolist() == [3.0, 6.0, 6.0, 6.0] and abs(float(norm) - 117**0.5) < 1e-12
+    return None if counted and based and same and computed else f"it says {counted, based, same, computed}"
+
+
+#: Telling whether a tensor was changed, and which tensors share their memory.
+TENSORS = Capability("Tensor._version, Tensor._base", "seeing changes in place and shared memory", _probe)
+
+# Calls of C code, which Dynamo does not compile on their own where it leaves a caller alone.
+#: How often a tensor was written to, through whichever view. Raises: RuntimeError for an inference tensor.
+version_of: Callable[[Tensor], int] = attrgetter("_version")
+#: The tensor that a view was taken of; None for a tensor that is no view.
+base_of: Callable[[Tensor], Tensor | None] = attrgetter("_base")
+is_view: Callable[[Tensor], bool] = look_up("torch.Tensor._is_view", TENSORS)
+#: Whether its zeros are not stored, as those of some tangents.
+is_zerotensor: Callable[[Tensor], bool] = look_up("torch.Tensor._is_zerotensor", TENSORS)
+#: A number that all storages of the same memory share, as long as it lives.
+memory_id: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
+foreach_mul_: Callable[[Sequence[Tensor], Any], None] = look_up("torch._foreach_mul_", TENSORS)
+foreach_norm: Callable[..., tuple[Tensor, ...]] = look_up("torch._foreach_norm", TENSORS)
+
+#: A subclass that shows sizes and strides of what it wraps.
+SUBCLASSES = Capability("torch.Tensor._make_wrapper_subclass", "proofs in exact arithmetic")
+make_wrapper_subclass: Callable[..., Any] = look_up("torch.Tensor._make_wrapper_subclass", SUBCLASSES)
+
+
+def _probe_functional() -> str | None:
+    seen: list[bool] = []
+
+    def inside(x: Tensor) -> Tensor:
+        seen.append(is_functional_tensor(x))
+        synchronize(x)
+        seen.append(not is_functional_tensor(from_functional_tensor(x)))
+        return x
+
+    torch.func.functionalize(inside)(torch.ones(1, device="cpu"))
+    return None if seen == [True, True] else f"its tensors say {seen}"
+
+
+#: Tensors whose writes torch.func.functionalize writes down as values.
+FUNCTIONAL = Capability("torch._from_functional_tensor", "deriving in-place forwards", _probe_functional)
+is_functional_tensor: Callable[[Tensor], bool] = look_up("torch._is_functional_tensor", FUNCTIONAL)
+from_functional_tensor: Callable[[Tensor], Tensor] = look_up("torch._from_functional_tensor", FUNCTIONAL)
+synchronize: Callable[[Tensor], None] = look_up("torch._sync", FUNCTIONAL)
