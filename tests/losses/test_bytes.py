@@ -9,7 +9,8 @@ from tests.laws import Laws
 from tests.losses.case import classes, drawn, normal, uniform, yes_or_no
 from torch import Tensor
 
-from gradwright.ground.memory import _changes, memory_of
+from gradwright.ground.memory import memory_of
+from gradwright.ground.torch_versions.profiler import list_allocations
 from gradwright.losses.classification.binary_cross_entropy import BCEWithLogitsLoss
 from gradwright.losses.classification.binary_focal import BinaryFocalLoss
 from gradwright.losses.classification.cross_entropy import CrossEntropyLoss
@@ -181,11 +182,11 @@ def _large(loss: Callable[[], Tensor], wanted: list[Tensor]) -> list[int]:
 
     step()  # what is made once is made now
     half = wanted[0].numel() * wanted[0].element_size() // 2
-    return [change for change in _changes(step) if change >= half]
+    return [change for change in list_allocations(step) if change >= half]
 
 
 def test_without_a_gradient_nothing_is_allocated() -> None:
     loss, (prediction, target) = HuberLoss(), [tensor.detach() for tensor in ROWS[0].inputs()[0]]
     loss(prediction, target)
     assert loss.plan(prediction, target).bytes <= 8 * prediction.numel() + SMALL
-    assert sum(change for change in _changes(lambda: loss(prediction, target)) if change > 0) <= SMALL
+    assert sum(change for change in list_allocations(lambda: loss(prediction, target)) if change > 0) <= SMALL

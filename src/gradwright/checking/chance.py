@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 import torch
 
+from gradwright.ground.torch_versions.modules import default_mps_generator
+
 
 class _Holding(threading.local):
     """Is this thread inside ``chance_held``?"""
@@ -30,7 +32,7 @@ def _generators() -> list[torch.Generator]:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
         found += torch.cuda.default_generators
     if torch.backends.mps.is_built() and torch.backends.mps.is_available():
-        found.append(torch.mps._get_default_mps_generator())
+        found.append(default_mps_generator())
     return found
 
 

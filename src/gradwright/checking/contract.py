@@ -20,6 +20,7 @@ from gradwright.checking.context import FunctionType, bound_arguments, run_backw
 from gradwright.checking.copies import fresh_copy
 from gradwright.checking.enginecall import CustomNode, call, custom_nodes, draw_cotangents, hand_out, receiving
 from gradwright.checking.trial import HALF, quiet
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 Fault = Literal["number of gradients", "shape", "dtype", "device"]
 
@@ -154,7 +155,7 @@ def _breaches(
             kind = type(gradient).__name__
             yield Breach("dtype", f"a {kind}", "a tensor or None", False, position, item.name)
         else:
-            yield from _compared(gradient, node._input_metadata[slot], arrived, position, item.name)
+            yield from _compared(gradient, output_metadata(node)[slot], arrived, position, item.name)
 
 
 def _unasked(value: Any, position: int, function: str) -> Iterator[Breach]:

@@ -19,6 +19,7 @@ from gradwright.checking.chance import signed
 from gradwright.checking.context import is_function
 from gradwright.checking.trial import Handed, tensors_in
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.nodes import forward_class
 
 MOST_NODES = 20_000
 
@@ -87,7 +88,7 @@ def custom_nodes(outputs: Sequence[Tensor]) -> list[CustomNode]:
     """
     found = []
     for node in graph_of(outputs, most=MOST_NODES):
-        function = getattr(node, "_forward_cls", None)
+        function = forward_class(node)
         if isinstance(node, BackwardCFunction) and function is not None and function.__module__ != copies.__name__:
             found.append(CustomNode(node, function))
     return found

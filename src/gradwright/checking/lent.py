@@ -12,6 +12,7 @@ from torch import Tensor
 from gradwright.checking.copies import is_expanded
 from gradwright.checking.trial import tensors_in
 from gradwright.checking.verdict import Mutation
+from gradwright.ground.torch_versions.tensors import version_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def place_of(tensor: Tensor) -> int:
 
 
 def _mark(tensor: Tensor) -> tuple[int, Any]:
-    return (-1 if tensor.is_inference() else tensor._version), tensor.grad_fn
+    return (-1 if tensor.is_inference() else version_of(tensor)), tensor.grad_fn
 
 
 def _worst(before: Tensor, after: Tensor) -> tuple[tuple[int, ...], float, float]:

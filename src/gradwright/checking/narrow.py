@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from gradwright.checking.trial import TimeUp, Trial, quiet
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.trees import tree_leaves
 
 
 class _Dtypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here

@@ -30,6 +30,7 @@ from gradwright.ground.declared import surrogate_reason, written_backward
 from gradwright.ground.graphs import graph_of
 from gradwright.ground.held import call_with
 from gradwright.ground.tensors import leaf_names, map_tensors, tensors_in
+from gradwright.ground.torch_versions.nodes import forward_class
 
 
 @dataclass
@@ -105,7 +106,7 @@ class Problem:
         except NotJudgeable:  # the verdicts tell why
             return ""
         for node in graph_of(outputs):
-            if reason := surrogate_reason(getattr(node, "_forward_cls", None)):
+            if reason := surrogate_reason(forward_class(node)):
                 return reason
         return ""
 

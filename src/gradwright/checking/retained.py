@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.checking.enginecall import (
     CustomNode,
@@ -24,6 +23,8 @@ from gradwright.checking.enginecall import (
     receiving,
 )
 from gradwright.checking.trial import HALF, quiet, tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.tensors import memory_id
 
 # The first call may fill a cache of constants, the last may be remembered as the last: neither grows.
 CALLS = 4
@@ -130,12 +131,12 @@ class _Memory(TorchDispatchMode):
 
     def note(self, value: Any) -> None:
         for storage in _storages(value):
-            if storage._cdata not in self.foreign:
+            if memory_id(storage) not in self.foreign:
                 reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch has no types here
-                self.storages[storage._cdata] = (reference, storage.nbytes())
+                self.storages[memory_id(storage)] = (reference, storage.nbytes())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        handed = {storage._cdata for storage in _storages([args, kwargs])}
+        handed = {memory_id(storage) for storage in _storages([args, kwargs])}
         self.foreign |= handed - self.storages.keys()
         result = func(*args, **(kwargs or {}))
         self.note(result)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from gradwright.ground.torch_versions.tensors import is_zerotensor
+
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """All real numbers in ``tensor``, float64, on the CPU; memory of its own."""
@@ -29,7 +31,7 @@ def flat_view(tensor: torch.Tensor) -> torch.Tensor:
 
 def _with_memory(tensor: torch.Tensor) -> torch.Tensor:
     """The zeros that torch returns as a mere promise (the gradient of ``sgn``), made real."""
-    return tensor.clone() if tensor._is_zerotensor() else tensor
+    return tensor.clone() if is_zerotensor(tensor) else tensor
 
 
 def largest_entry(vector: torch.Tensor) -> float:

@@ -10,6 +10,7 @@ from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, decorated, li
 from gradwright.derivatives.graph.way import Way
 from gradwright.derivatives.nodes import rule_of
 from gradwright.errors import NoSecondDerivative
+from gradwright.ground.torch_versions.nodes import forward_class
 
 _ATTENTION = (
     "compute this attention with the decomposed kernel: with torch.nn.attention.sdpa_kernel("
@@ -99,7 +100,7 @@ def _remedy(node: Any, name: str) -> str | None:
     known = WITHOUT_SECOND.get(name)
     if known is not None:
         return known
-    author = getattr(node, "_forward_cls", None)
+    author = forward_class(node)
     if author is None:
         rule = rule_of(name)
         return None if rule is None or rule.twice else "write this step in other torch operations"

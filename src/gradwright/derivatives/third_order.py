@@ -12,6 +12,7 @@ from __future__ import annotations
 from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, line_of
 from gradwright.derivatives.graph.way import Step, Way
 from gradwright.errors import DerivativeError
+from gradwright.ground.torch_versions.nodes import read_saved
 
 _LAYER_NORM = "use torch.nn.GroupNorm(1, C), on [B, C] the same; or write it out, (x - mean) * (var + eps).rsqrt()"
 _BATCH_NORM = "write the normalisation out, (x - mean) * (var + eps).rsqrt(), or use GroupNorm"
@@ -51,4 +52,4 @@ def require_thrice(way: Way) -> None:
 
 def _normalises(step: Step) -> bool:
     """Whether the statistics are those of the input: not in evaluation, with running ones."""
-    return bool(getattr(step.node, "_saved_training", True))
+    return bool(read_saved(step.node, "training", True))

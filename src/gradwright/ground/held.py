@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
+from gradwright.ground.torch_versions.modules import own_buffers, own_parameters
+
 Slot: TypeAlias = tuple[dict[str, Any], str, int]  # a module's own dictionary, the key there, the number of the tensor
 
 
@@ -24,11 +26,11 @@ class Held:
         self.parameters: list[Slot] = []
         self.buffers: list[Slot] = []
         for module in dict.fromkeys(inner for each in modules for inner in each.modules()):
-            for store in (module._parameters, module._buffers):
+            for store in (own_parameters(module), own_buffers(module)):
                 for key, tensor in store.items():
                     if tensor is None:
                         continue
-                    learnt = store is module._parameters or tensor.requires_grad
+                    learnt = store is own_parameters(module) or tensor.requires_grad
                     numbers, slots = (parameters, self.parameters) if learnt else (buffers, self.buffers)
                     slots.append((store, key, numbers.setdefault(id(tensor), len(numbers))))
 
@@ -57,7 +59,7 @@ def call_with(module: nn.Module, tensors: Mapping[str, Tensor], args: Sequence[A
     own: dict[str, Tensor] = dict(module.named_parameters(remove_duplicate=False))
     own |= dict(module.named_buffers(remove_duplicate=False))
     instead = {id(own[name]): tensor for name, tensor in tensors.items()}
-    stores = [store for inner in module.modules() for store in (inner._parameters, inner._buffers)]
+    stores = [store for inner in module.modules() for store in (own_parameters(inner), own_buffers(inner))]
     with _put(
         [(store, key, instead[id(held)]) for store in stores for key, held in store.items() if id(held) in instead]
     ):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch._C._profiler import ProfilerConfig, ProfilerState  # torch.autograd hands them on, untyped
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.profiler import list_allocations
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def memory_of(work: Callable[[], object], device: torch.device) -> Taken:
     def watched() -> None:  # in the caller's modes, which a thread does not take over
         try:
             with torch.autocast("cpu", dtype, enabled=autocast), torch.set_grad_enabled(recorded):
-                changes.extend(_changes(work))
+                changes.extend(list_allocations(work))
         except BaseException as error:  # raised again in the caller's thread
             errors.append(error)
 
@@ -62,20 +62,3 @@ def memory_of(work: Callable[[], object], device: torch.device) -> Taken:
         alive += change
         peak = max(peak, alive)
     return Taken(peak, alive)
-
-
-def _changes(work: Callable[[], object]) -> list[int]:
-    """Every allocation (bytes) and release (minus bytes) of this thread during ``work``, in their order.
-
-    By the profiler that torch had before Kineto: it keeps its events to its thread, and writes nothing to stderr.
-    """
-    no_extras = torch._C._profiler._ExperimentalConfig()
-    torch._C._autograd._enable_profiler_legacy(
-        ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, no_extras)
-    )
-    try:
-        made = work()
-    finally:
-        threads = torch._C._autograd._disable_profiler_legacy()
-    del made
-    return [event.cpu_memory_usage() for events in threads for event in events if str(event.kind()) == "memory_alloc"]

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from gradwright.ground.tensors import tensor_bytes, tensors_in
+from gradwright.ground.torch_versions.operators import schema_of
 
 
 @functools.cache
@@ -19,8 +20,8 @@ def only_views(func: Any) -> bool:
     >>> only_views(torch.ops.aten.select.int), only_views(torch.ops.aten.mul.Tensor)
     (True, False)
     """
-    returns = func._schema.returns
-    return bool(returns) and all(item.alias_info is not None for item in returns) and not func._schema.is_mutable
+    returns = schema_of(func).returns
+    return bool(returns) and all(item.alias_info is not None for item in returns) and not schema_of(func).is_mutable
 
 
 def touched(args: Any, produced: Iterable[Tensor]) -> list[Tensor]:

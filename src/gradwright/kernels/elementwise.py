@@ -8,17 +8,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch._C import (
-    _are_functorch_transforms_active,
-    _get_tracing_state,
-    _is_any_autocast_enabled,
-    _len_torch_dispatch_stack,
-)
 from torch.compiler import is_dynamo_compiling
 
+from gradwright.ground.torch_versions.dynamo import break_graph, uncompiled_throughout
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.modes import get_tracing_state, is_any_autocast_enabled, len_torch_dispatch_stack
 from gradwright.kernels.autograd.fused import transforms_are_on
 from gradwright.kernels.autograd.one_pass import Prediction
-from gradwright.kernels.autograd.untraced import untraced
 from gradwright.kernels.calls import shown
 from gradwright.kernels.calls.asked import definition_of
 from gradwright.kernels.calls.binding import Binding
@@ -50,20 +46,20 @@ class Elementwise:
         on another device, or does not broadcast.
         """
         if is_dynamo_compiling():
-            if _are_functorch_transforms_active():
+            if are_functorch_transforms_active():
                 # See NOTE [compile of torch.func] in custom_gradient.py (pytorch #193279).
-                torch._dynamo.graph_break(msg="an elementwise formula under torch.func: Dynamo would drop its gradient")
+                break_graph("an elementwise formula under torch.func: Dynamo would drop its gradient")
             return self._traced(args, kwargs)
         return self._called(args, kwargs)
 
-    @untraced
+    @uncompiled_throughout
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        if (_len_torch_dispatch_stack() or _get_tracing_state() is not None) and not transforms_are_on():
+        if (len_torch_dispatch_stack() or get_tracing_state() is not None) and not transforms_are_on():
             return self._traced(args, kwargs)
         values, folded = self._binding.bind(args, kwargs)
         key: tuple[Any, ...] = (
             folded,
-            _is_any_autocast_enabled(),
+            is_any_autocast_enabled(),
             torch.get_default_dtype(),
             *[(type(v), v.dtype, v.shape, v.device, v.layout) if isinstance(v, Tensor) else type(v) for v in values],
         )

@@ -27,6 +27,7 @@ from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.nodes.elementwise import same_place
 from gradwright.derivatives.samples.trust import Trust
 from gradwright.derivatives.second_order import require_twice
+from gradwright.ground.torch_versions.nodes import read_saved
 from gradwright.penalties.values import Reduction, read_reduction, reduced, squares, widened
 
 
@@ -85,6 +86,6 @@ def _of_one_layer(request: Request, layer: Step) -> Tensor:
             (slopes,) = torch.autograd.grad(
                 h, GradientEdge(layer.node, 0), slopes, retain_graph=True, create_graph=True
             )
-        weight = layer.node._saved_mat2  # [D, K], on the graph
-        scale = getattr(layer.node, "_saved_alpha", 1)
+        weight: Tensor = read_saved(layer.node, "mat2")  # [D, K], on the graph
+        scale: float = read_saved(layer.node, "alpha", 1)
         return (widened(slopes).square() * (widened(weight) * scale).square().sum(0)).sum(1)

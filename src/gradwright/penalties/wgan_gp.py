@@ -18,11 +18,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradwright.derivatives.graph.options import Batch
 from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.errors import CoupledBatch, UsageError
+from gradwright.ground.torch_versions.modules import BatchNorm
 from gradwright.penalties.values import Reduction, norms, one_each, read_reduction, reduced
 
 
@@ -79,7 +79,7 @@ def _refuse_batch_norm(critic: object) -> None:
     if not isinstance(critic, nn.Module):
         return
     for name, module in critic.named_modules():
-        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
+        if isinstance(module, BatchNorm) and (module.training or module.running_mean is None):
             raise CoupledBatch(
                 f"the critic holds a {type(module).__name__} that normalises over the batch.\n"
                 f"  where  {name or 'the critic itself'}: {module}\n"

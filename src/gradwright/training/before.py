@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from gradwright.ground.torch_versions.modules import own_buffers
 from gradwright.training.randomness import put_back, random_state
 
 
@@ -26,9 +27,9 @@ class Before:
         for module, name, buffer, kept in self._buffers:
             if buffer.shape == kept.shape:
                 buffer.copy_(kept)
-                module._buffers[name] = buffer
+                own_buffers(module)[name] = buffer
             else:  # it was resized in place
-                module._buffers[name] = kept
+                own_buffers(module)[name] = kept
         if gradients:
             for parameter, gradient in self._gradients:
                 parameter.grad = gradient

@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Sequence
 
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
+
+from gradwright.ground.torch_versions.modules import BatchNorm
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
@@ -16,7 +17,7 @@ def batch_norms(model: nn.Module) -> list[str]:
     return [
         name
         for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
+        if isinstance(module, BatchNorm) and (module.training or module.running_mean is None)
     ]
 
 

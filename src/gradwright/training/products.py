@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.tensors import foreach_norm
+
 Parts = Sequence["Tensor | None"]  # a long vector, cut into the tensors of a model; None is a part of zeros
 
 
@@ -29,7 +31,7 @@ def squares(tensors: Sequence[Tensor]) -> Tensor:
     found: list[Tensor | None] = [None] * len(tensors)
     for places in _alike(tensors):
         parts = [_plain(tensors[at]) for at in places]
-        here = torch._foreach_norm(parts, dtype=torch.promote_types(parts[0].dtype, torch.float32))
+        here = foreach_norm(parts, dtype=torch.promote_types(parts[0].dtype, torch.float32))
         whole = _whole(torch.stack([norm.double() for norm in here]).square(), tensors[places[0]])
         for at, value in zip(places, whole.unbind(), strict=True):
             found[at] = value

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gradwright.errors import AccumulationError, RankLost
+from gradwright.ground.torch_versions.distributed import default_store
 
 _ROLL_CALL_SECONDS = 3.0
 _PATIENCE_SECONDS = 1.0  # between two looks whether a roll is called
@@ -134,7 +135,7 @@ class Ranks:
         """Who does not answer a roll call by the store, or came later than the time limit; None where there is no store
         that can be asked. Each answers with the seconds that it has waited."""
         try:
-            store, call = dist.distributed_c10d._get_default_store(), self._call()
+            store, call = default_store(), self._call()
             store.set(call, "called")
             store.set(f"{call}/{self.name}", str(time.monotonic() - self._came))
             until = time.monotonic() + _ROLL_CALL_SECONDS
@@ -154,7 +155,7 @@ class Ranks:
 
     def _is_called(self) -> bool:
         try:
-            called: bool = dist.distributed_c10d._get_default_store().check([self._call()])
+            called: bool = default_store().check([self._call()])
         except Exception:  # the store went with the rank that kept it
             return True
         return called

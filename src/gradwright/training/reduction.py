@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.target import short_name
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.nodes import forward_class, output_metadata, read_saved
 from gradwright.training.counting import Reduction
 from gradwright.training.coupled.finding.families import ALONG, CURVED, IN_PIECES
 
@@ -74,7 +75,7 @@ def _reduction(node: Any, items: float | None, depth: int) -> tuple[Reduction, s
     if node is None or depth > _DEEPEST:
         return None
     name = short_name(node)
-    saved = getattr(node, "_saved_reduction", None)
+    saved = read_saved(node, "reduction", None)
     if saved in (_MEAN, _SUM):
         if _entries(node) < (items or 0):
             return None
@@ -134,7 +135,7 @@ def _is_of_losses(node: Any, depth: int) -> bool:
     if node is None or depth > _DEEPEST:
         return False
     name = short_name(node)
-    if getattr(node, "_saved_reduction", None) == _NONE or name in _CURVED:
+    if read_saved(node, "reduction", None) == _NONE or name in _CURVED:
         return True
     if name in _CHOICES or name in _SUMS:
         ways = [way for way, _ in node.next_functions if way is not None]
@@ -144,19 +145,19 @@ def _is_of_losses(node: Any, depth: int) -> bool:
 
 def _elements(node: Any) -> int:
     """How many numbers become one."""
-    return _size(node.next_functions[0]) // max(math.prod(int(size) for size in node._input_metadata[0].shape), 1)
+    return _size(node.next_functions[0]) // max(math.prod(int(size) for size in output_metadata(node)[0].shape), 1)
 
 
 def _entries(node: Any) -> int:
     """How many losses a node of torch's made one of: of classes, the rows."""
     before = node.next_functions[0]
-    classes = before[0]._input_metadata[before[1]].shape[1:2] if before[0] is not None else ()
+    classes = output_metadata(before[0])[before[1]].shape[1:2] if before[0] is not None else ()
     return _size(before) // (int(classes[0]) if "Nll" in short_name(node) and classes else 1)
 
 
 def _size(edge: tuple[Any, int]) -> int:
     below, number = edge
-    return math.prod(int(size) for size in below._input_metadata[number].shape) if below is not None else 0
+    return math.prod(int(size) for size in output_metadata(below)[number].shape) if below is not None else 0
 
 
 def _terms(node: Any) -> int:
@@ -174,7 +175,7 @@ def _terms(node: Any) -> int:
 def _constant(node: Any) -> float | None:
     """The number that is multiplied or divided by; None, too, where a pipeline's schedule has made the backward."""
     try:
-        other = node._saved_self if node.next_functions[0][0] is None else node._saved_other
+        other = read_saved(node, "self") if node.next_functions[0][0] is None else read_saved(node, "other")
     except RuntimeError:  # freed
         return None
     if isinstance(other, Tensor):
@@ -184,7 +185,7 @@ def _constant(node: Any) -> float | None:
 
 def _ours(node: Any, items: float | None) -> tuple[Reduction, str] | None:
     """Of ``gradwright.losses``' rows of classes or points: what their sum is multiplied by."""
-    author = getattr(node, "_forward_cls", None)
+    author = forward_class(node)
     if author is None or author.__name__ != "_Rows" or not author.__module__.startswith("gradwright."):
         return None
     if not node.is_reduced:

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from gradwright.errors import AccumulationError
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.optimizers import has_step_hooks
+from gradwright.ground.torch_versions.tensors import version_of
 
 Named = Sequence[tuple[str, Tensor]]
 
@@ -26,13 +28,13 @@ class Untouched:
 
     def leave(self, named: Named) -> None:
         grads = [parameter.grad for _, parameter in named]
-        self._left = [(grad, 0 if grad is None else grad._version) for grad in grads]
+        self._left = [(grad, 0 if grad is None else version_of(grad)) for grad in grads]
 
     def check(self, named: Named, where: str, *, only_cleared: bool = False) -> None:
         """Raises: AccumulationError, where gradients were changed; with ``only_cleared`` where they are gone."""
         for (name, parameter), (left, version) in zip(named, self._left, strict=False):
             here = parameter.grad
-            if here is left and (left is None or left._version == version):
+            if here is left and (left is None or version_of(left) == version):
                 continue
             if here is None or (not only_cleared and _is_zero(here)):
                 raise AccumulationError(
@@ -56,7 +58,7 @@ def _is_zero(gradient: Tensor) -> bool:
 def guard_step(owner: Any, optimizer: Any, refuse: Callable[[Any], None]) -> None:
     """``refuse(owner)`` is called before each step of ``optimizer``; it raises where the step is not the owner's."""
     inner = getattr(optimizer, "optimizer", optimizer)
-    if not isinstance(inner, torch.optim.Optimizer) or not hasattr(inner, "_optimizer_step_pre_hooks"):
+    if not has_step_hooks(inner):
         return  # a class of the user's that only looks like one
     held = weakref.ref(owner)
 

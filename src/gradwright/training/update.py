@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.tensors import foreach_mul_
 from gradwright.training.engines.engine import clip
 
 OnNonfinite: TypeAlias = Literal["error", "skip", "ignore"]
@@ -136,7 +137,7 @@ class Stepping:
         stepped = {id(one) for group in self.optimizer.param_groups for one in group["params"]}
         others = [one.grad for one in parameters if id(one) not in stepped and one.grad is not None]
         if others:
-            torch._foreach_mul_(others, self.unscaling)
+            foreach_mul_(others, self.unscaling)
 
     def step(self, closure: Callable[[], Any] | None = None) -> str:
         """The optimizer, then the schedule; why no step was made, or nothing."""

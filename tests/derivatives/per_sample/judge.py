@@ -107,14 +107,14 @@ def judge(case: Case, quick: bool = True) -> None:
 def engine_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many edges each call of the engine went to; as if no hook had ever been registered."""
     calls: list[int] = []
-    run = captured._engine_run_backward  # type: ignore[attr-defined]
+    run = captured.run_engine  # type: ignore[attr-defined]
 
     def counted(outputs: Any, *args: Any, **kwargs: Any) -> Any:
         calls.append(len(args[3]))
         return run(outputs, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(captured, "_engine_run_backward", counted)
+        patch.setattr(captured, "run_engine", counted)
         patch.setattr(gradients, "hooks_ever", lambda: 0)
         for module in (gradients, alone):
             patch.setattr(module, "hooks_heard", _nobody)

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch.autograd import Function
 
-from gradwright.doctor.observe import functions
 from gradwright.doctor.observe import watch as watching
 from gradwright.doctor.observe.bound_earlier import bound_earlier_seen, find_bound_functions
 from gradwright.doctor.observe.clock import Clock
@@ -30,6 +29,8 @@ from gradwright.doctor.rules import judge
 from gradwright.doctor.session.facts import FunctionCalls, GradientCalls, OptimizerSteps
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS, Report
+from gradwright.ground.torch_versions import apply
+from gradwright.ground.torch_versions.capability import Capability
 
 LOOKERS = [HandUpdateWatch, *(kind for file in list_files() for kind in lookers_in(file))]
 
@@ -174,10 +175,13 @@ def test_functions_whose_backwards_cannot_be_seen_are_not_watched_at_all(
     watched: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else their backwards would be told as never called."""
-    monkeypatch.setattr(functions, "BackwardCFunction", type("Renamed", (), {"apply_once_more": None}))
+    monkeypatch.setattr(apply, "BackwardCFunction", type("Renamed", (), {"apply_once_more": None}))
+    monkeypatch.setattr(apply, "APPLY", Capability("Function.apply", "watching custom Functions"))
     report = watched()
     (left_out,) = report.not_examined
-    assert left_out.what == CUSTOM_FUNCTIONS and "neither apply nor apply_boxed" in left_out.why
+    assert (
+        left_out.what == CUSTOM_FUNCTIONS and "has no BackwardCFunction.apply and no BackwardCFunction" in left_out.why
+    )
     assert calls_of(report) == (0, 0, 3, 3)
 
 
@@ -186,7 +190,7 @@ def test_what_was_half_installed_is_taken_off(monkeypatch: pytest.MonkeyPatch, t
 
     def install_half(self: FunctionWatch) -> None:
         Function.apply = classmethod(lambda cls, *args: None)  # type: ignore[method-assign,assignment]
-        self._restore.append(lambda: setattr(Function, "apply", entry))
+        self._restore = lambda: setattr(Function, "apply", entry)
         fail_to_install()
 
     monkeypatch.setattr(FunctionWatch, "install", install_half)

@@ -22,6 +22,7 @@ from gradwright.checking.problem import Problem
 from gradwright.checking.recorded import Call, Gradient, anew, plain
 from gradwright.checking.report import NotChecked
 from gradwright.checking.trial import NotJudgeable, TimeUp, Trial
+from gradwright.ground.torch_versions.nodes import UndefinedGrad
 
 MOST = 8
 
@@ -76,7 +77,7 @@ class _Question:
 
     def _of_undefined(self) -> Gradient:
         if self.number is None:
-            undefined: Callable[[Tensor], Tensor] = torch._C._functions.UndefinedGrad()  # type: ignore[assignment]  # as gradcheck
+            undefined: Callable[[Tensor], Tensor] = UndefinedGrad()  # as gradcheck
             return anew(self.trial, self._zeros(), self.call, undefined)
         alone = [c if number == self.number else None for number, c in enumerate(self._zeros())]
         return anew(self.trial, alone, self.call)

@@ -8,6 +8,7 @@ import torch
 
 from gradwright.checking.counterexample.literals import NoLiteral, literal
 from gradwright.checking.counterexample.source import Definitions, NoSource
+from gradwright.ground.torch_versions.modules import own_buffers, own_modules, own_parameters
 
 _OWN = set(vars(torch.nn.Module())) - {"training"}
 
@@ -23,14 +24,14 @@ def build(module: torch.nn.Module, name: str, definitions: Definitions) -> None:
         if key not in _OWN:
             lines.append(f"{name}.{key} = {_attribute(value, definitions)}")
     try:
-        for key, parameter in module._parameters.items():
+        for key, parameter in own_parameters(module).items():
             held = "None" if parameter is None else f"torch.nn.Parameter({literal(parameter)})"
             lines.append(f"{name}.register_parameter({key!r}, {held})")
-        for key, buffer in module._buffers.items():
+        for key, buffer in own_buffers(module).items():
             lines.append(f"{name}.register_buffer({key!r}, {literal(buffer)})")
     except NoLiteral as error:
         raise NoSource(f"{type(module).__name__} holds a {error}") from None
-    for key, child in module._modules.items():
+    for key, child in own_modules(module).items():
         if child is not None:
             inner = f"{name}_{key}"
             build(child, inner, definitions)

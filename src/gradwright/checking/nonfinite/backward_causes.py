@@ -13,8 +13,8 @@ from torch import Tensor
 from gradwright.checking.nonfinite.forward_causes import EXPLODED
 from gradwright.checking.nonfinite.looks import HALVES, first_entry, largest, value_at, word
 from gradwright.checking.nonfinite.origins import Cause
+from gradwright.ground.torch_versions.nodes import read_saved, saved_names
 
-_PREFIX = "_saved_"
 _NAMES = {"self": "operand", "other": "second operand", "result": "result", "exponent": "exponent"}
 
 # Where a derivative is infinite or undefined, by the values that the node has saved: (name, value, in words).
@@ -111,14 +111,13 @@ def short_name(node: Any) -> str:
 def saved(node: Any) -> dict[str, Any]:
     """Tensors and numbers that a node has saved, by name; those that were changed in place since are left out."""
     found = {}
-    for name in dir(node):
-        if name.startswith(_PREFIX):
-            try:
-                value = getattr(node, name)
-            except Exception:  # changed in place, freed: autograd tells it itself
-                continue
-            if isinstance(value, (Tensor, int, float)):
-                found[name.removeprefix(_PREFIX)] = value
+    for name in saved_names(node):
+        try:
+            value = read_saved(node, name)
+        except Exception:  # changed in place, freed: autograd tells it itself
+            continue
+        if isinstance(value, (Tensor, int, float)):
+            found[name] = value
     if not found:
         try:
             own = getattr(node, "saved_tensors", ())

@@ -20,6 +20,8 @@ from gradwright.checking.nonfinite.looks import all_finite, any_nan, apart, firs
 from gradwright.checking.nonfinite.operations_watch import KEY, place_in
 from gradwright.checking.nonfinite.origins import Cause, NonfiniteBegin, Origin, first_of
 from gradwright.ground.hooks import OnTheGraph
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
+from gradwright.ground.torch_versions.nodes import forward_class
 
 if TYPE_CHECKING:
     from gradwright.checking.nonfinite.watch import NonfiniteWatch
@@ -57,7 +59,7 @@ class Walk:
                 continue
             number = len(self._nodes)
             label = node.metadata.get(KEY)
-            if label is None and consumer >= 0 and not hasattr(node, "_forward_cls"):
+            if label is None and consumer >= 0 and not (forward_class(node) is not None):
                 label = self._labels[consumer]  # the inner steps of one operation
             self._nodes.append(node)
             self._labels.append(label)
@@ -83,7 +85,7 @@ class Walk:
             return
         try:
             recording = self._create_graph and torch.is_grad_enabled()
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 # While all are finite, a view of what arrived is.
                 bad = [
                     at
@@ -189,14 +191,14 @@ class Walk:
 
     def _operation(self, number: int) -> str:
         label, node = self._labels[number], self._nodes[number]
-        own = hasattr(node, "_forward_cls")
+        own = forward_class(node) is not None
         return label.operation if label is not None and not own else short_name(node)
 
     def _place(self, number: int) -> Place:
         label, node = self._labels[number], self._nodes[number]
         if label is not None:
             return place_in(label)
-        code = getattr(getattr(getattr(node, "_forward_cls", None), "backward", None), "__code__", None)
+        code = getattr(getattr(forward_class(node), "backward", None), "__code__", None)
         if code is None:
             return Place("<unknown>", 1)
         return Place(code.co_filename, code.co_firstlineno, function=code.co_qualname)

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.checking.nonfinite.forward_causes import forward_cause
 from gradwright.checking.nonfinite.looks import all_finite, first_entry, tensors_in
 from gradwright.checking.nonfinite.origins import Cause
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 # What they do to running statistics or to their input can't be done twice.
 _ONCE = ("batch_norm", "instance_norm", "ctc_loss")

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from gradwright.ground.torch_versions.modes import DisableTorchFunction, disable_current_modes
+from gradwright.ground.torch_versions.tensors import base_of, is_view
 
 # Of other classes (distributed, quantized, fake) a sum may be a message to other processes.
 _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -43,10 +45,10 @@ def _look(tensor: Tensor) -> bool:
 
 def is_view_of_any(tensor: Tensor, others: Iterable[Any]) -> bool:
     """Whether it shows entries of one of the others; not so a view of what was computed on the way (einsum, linear)."""
-    if not tensor._is_view():
+    if not is_view(tensor):
         return False
-    base = tensor._base
-    return base is not None and any(isinstance(one, Tensor) and (base is one or base is one._base) for one in others)
+    base = base_of(tensor)
+    return base is not None and any(isinstance(one, Tensor) and (base is one or base is base_of(one)) for one in others)
 
 
 def any_nan(tensor: Tensor) -> bool:
@@ -127,7 +129,7 @@ def numbers_in(value: Any, depth: int = 3) -> Iterator[float]:
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """Our own operations: seen by no mode, recorded by no graph."""
-    with torch._C.DisableTorchFunction(), torch.no_grad(), _disable_current_modes():
+    with DisableTorchFunction(), torch.no_grad(), disable_current_modes():
         yield
 
 

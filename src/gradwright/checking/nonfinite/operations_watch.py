@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._C import _len_torch_dispatch_stack
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
@@ -41,6 +40,7 @@ from gradwright.checking.nonfinite.operations import (
     is_in_place,
 )
 from gradwright.checking.nonfinite.origins import Cause, NonfiniteBegin, Origin, Phase, first_of
+from gradwright.ground.torch_versions.modes import len_torch_dispatch_stack
 
 if TYPE_CHECKING:
     from gradwright.checking.nonfinite.watch import NonfiniteWatch
@@ -64,7 +64,7 @@ class OperationMode(TorchFunctionMode):
         if is_dynamo_compiling():  # Dynamo inlines what a mode does: nothing, then
             return function(*args, **kwargs)
         watch = self._watch
-        if not watch.on or type(function) is _GETTER or _len_torch_dispatch_stack():
+        if not watch.on or type(function) is _GETTER or len_torch_dispatch_stack():
             return function(*args, **kwargs)
         name = getattr(function, "__name__", "")
         if name in _GRADIENT_CALLS:

@@ -22,9 +22,11 @@ from gradwright.checking.nonfinite.origins import Ledger, NonfiniteBegin, Origin
 from gradwright.checking.nonfinite.steps_watch import look_at_step
 from gradwright.checking.nonfinite.told import told
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.engine import replaced_engine
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.modes import DisableTorchFunction, len_torch_dispatch_stack
 
 # Both ``backward`` and ``grad`` look the engine up here, whoever bound them earlier.
-_AUTOGRAD: Any = torch.autograd
 
 
 class NonfiniteWatch:
@@ -61,8 +63,8 @@ class NonfiniteWatch:
         if self._mode is not None:
             return self
         self._thread, self._process = threading.get_ident(), os.getpid()
-        self._engine = _AUTOGRAD._engine_run_backward
-        _AUTOGRAD._engine_run_backward = self._run_backward
+        self._replaced = replaced_engine(self._around)
+        self._replaced.__enter__()
         self._handle = beside_the_graph(register_optimizer_step_post_hook(self._after_step))
         self._mode = OperationMode(self)
         self._mode.__enter__()  # type: ignore[no-untyped-call]  # as torch wrote it
@@ -77,7 +79,7 @@ class NonfiniteWatch:
         self.on = False
         self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # as torch wrote it
         self._handle.remove()
-        _AUTOGRAD._engine_run_backward = self._engine
+        self._replaced.__exit__(None, None, None)
         self._mode = None
 
     @contextlib.contextmanager
@@ -96,9 +98,13 @@ class NonfiniteWatch:
 
     # --- backward ----------------------------------------------------------------------------------------------------
 
+    def _around(self, engine: Callable[..., Any]) -> Callable[..., Any]:
+        self._engine = engine
+        return self._run_backward
+
     def _run_backward(self, roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident() == self._thread and os.getpid() == self._process
-        traced = torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active()
+        traced = len_torch_dispatch_stack() or are_functorch_transforms_active()
         if not self.on or not here or traced:
             return self._engine(roots, *args, **kwargs)
         walk = self._begin(roots, args)
@@ -125,7 +131,7 @@ class NonfiniteWatch:
     def _begin(self, roots: Sequence[Any], args: tuple[Any, ...]) -> Walk | None:
         walk = None
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 bad = [root for root in roots if isinstance(root, Tensor) and not all_finite(root)]
             for root in bad:
                 with apart():

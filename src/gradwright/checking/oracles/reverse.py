@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from gradwright.checking.context import is_function
 from gradwright.checking.trial import TimeUp, Trial, largest_entry
+from gradwright.ground.torch_versions.modes import set_grad_enabled_below
 
 _ROUNDING = ("round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside")
 
@@ -42,7 +43,7 @@ class Unstopped(TorchFunctionMode):
         self.seen: set[str] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch._C._set_grad_enabled and args and not args[0]:
+        if func is set_grad_enabled_below and args and not args[0]:
             self.seen.add("no_grad")
             return None
         stopped = {torch.Tensor.detach: "detach", torch.Tensor.data.__get__: "data"}.get(func)  # type: ignore[attr-defined]  # torch's stub calls `data` a tensor

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from gradwright.checking.trial import Trial
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 # linalg.qr: the first columns must be independent; householder_product: no tau may be 1 / |v|^2; to_sparse: a gradient
 # has the pattern of the entries; lu: the matrix must have full rank.

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
 
 from gradwright.checking.context import bound_arguments, is_function, run_forward
 from gradwright.checking.trial import TimeUp, Trial, flat, quiet
 from gradwright.ground.hooks import OnTheGraph
+from gradwright.ground.torch_versions.trees import tree_map
 
 MOST = 24
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, _engine_run_backward
+from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 
 from gradwright.derivatives.graph.target import Target
 from gradwright.errors import DerivativeError
 from gradwright.ground.hooks import hooks_of_others
+from gradwright.ground.torch_versions.engine import run_engine
 
 
 def pull(output: Tensor, target: Target, cotangent: Tensor, *, create_graph: bool = False) -> Tensor:
@@ -42,7 +43,10 @@ def run_backward(output: Tensor, edge: GradientEdge, cotangent: Tensor, create_g
     The same call of the engine without the public function around it, which a ``TorchFunctionMode`` would take out of
     its own sight (see ``hooks_heard``).  Works under ``torch.func.vmap``.  Autocast and errors are the caller's.
     """
-    return _engine_run_backward((output,), (cotangent,), True, create_graph, (edge,), True, accumulate_grad=False)[0]
+    made: tuple[Tensor | None] = run_engine(
+        (output,), (cotangent,), True, create_graph, (edge,), True, accumulate_grad=False
+    )
+    return made[0]
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from gradwright.ground.torch_versions.nodes import forward_class
+
 _INSIDE = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)\n\s*(?P<code>[^\n]*)')
 
@@ -56,7 +58,7 @@ def backward_of(node: Any) -> Any:
 
 def decorated(node: Any) -> list[Any]:
     """The backward of a custom Function, and what it wraps, outermost first; empty for a node of torch's own."""
-    author = getattr(node, "_forward_cls", None)
+    author = forward_class(node)
     if author is None:
         return []
     own = author.__dict__.get("backward") or author.__dict__.get("vjp") or author.backward

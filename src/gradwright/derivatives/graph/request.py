@@ -15,6 +15,7 @@ from gradwright.derivatives.graph.target import Target, Wrt, read_target, requir
 from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
 from gradwright.ground.graphs import graph_of, nodes_behind
+from gradwright.ground.torch_versions.tensors import version_of
 
 #: One axis for both, or the output's and the target's; None for a target that has no batch (a parameter).
 BatchDim: TypeAlias = int | tuple[int, int | None]
@@ -142,9 +143,9 @@ def _why_no_way(output: Tensor, target: Target) -> str:
     made_by = "a leaf" if output.grad_fn is None else short_name(output.grad_fn)
     told = f"no way leads from y ({list(output.shape)}, {made_by}) back to {target.describe()}: "
     beside = _made_beside(output, target)
-    if target.tensor is not None and target.tensor._version > 0:
+    if target.tensor is not None and (changes := version_of(target.tensor)) > 0:
         told += (
-            f"it has been changed in place ({target.tensor._version} times), so the tensor may stand for a newer value "
+            f"it has been changed in place ({changes} times), so the tensor may stand for a newer value "
             "than y was computed from; keep that point of the graph with gw.capture(module) or "
             "torch.autograd.graph.get_gradient_edge(z) before the change. Or "
         )

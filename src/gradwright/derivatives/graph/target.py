@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses import FakeTensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from gradwright.derivatives.graph.captured import Captured
 from gradwright.derivatives.graph.recording import recording
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.fakes import FakeTensor
+from gradwright.ground.torch_versions.levels import is_functorch_wrapped_tensor
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 Wrt: TypeAlias = Tensor | GradientEdge | Captured
 
@@ -76,7 +78,7 @@ def read_target(wrt: Wrt) -> Target:
         return Target(edge, wrt.shape, wrt.dtype, wrt.device, wrt, unbatched)
     edge = wrt.edge if isinstance(wrt, Captured) else wrt
     if isinstance(edge, GradientEdge):
-        seen = edge.node._input_metadata[edge.output_nr]
+        seen = output_metadata(edge.node)[edge.output_nr]
         if seen.is_nested_tensor:
             raise UsageError(_nested("wrt"))
         return Target(edge, torch.Size(seen.shape), seen.dtype, seen.device, None, False)
@@ -90,7 +92,7 @@ def require_ordinary(tensor: Tensor, name: str) -> None:
     """Raises: UsageError for a tensor without values of its own or without plain axes: what torch.func's transforms or
     torch's tracers hand to a function, sparse and nested tensors.
     """
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if is_functorch_wrapped_tensor(tensor):
         raise UsageError(
             f"{name} is inside a transform of torch.func (vmap, grad, jvp, ...): call this outside of it, on a graph "
             "of plain tensors; or stay with torch.func and use torch.func.vmap(torch.func.jacrev(f))"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.target import Target, short_name
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 
 # A way is walked at every call, so these two are made quickly: fields go straight into __dict__.
@@ -32,7 +33,7 @@ class Into:
     @cached_property
     def shape(self) -> torch.Size:
         """Shape of the input.  Only of inputs that belong to the graph."""
-        return torch.Size(self.node._input_metadata[self.number].shape)
+        return torch.Size(output_metadata(self.node)[self.number].shape)
 
     @property
     def key(self) -> tuple[Any, int]:
@@ -57,7 +58,7 @@ class Step:
     @cached_property
     def shapes(self) -> tuple[torch.Size, ...]:
         """Shapes of all that the operation put out; empty for an output that is no tensor."""
-        return tuple(torch.Size(() if seen is None else seen.shape) for seen in self.node._input_metadata)
+        return tuple(torch.Size(() if seen is None else seen.shape) for seen in output_metadata(self.node))
 
     def shape(self, number: int = 0) -> torch.Size:
         """Shape of what the operation put out."""
@@ -87,7 +88,7 @@ class Way:
     def coarsest(self) -> torch.dtype:
         """The real dtype of the lowest precision on the way, and thus of what comes out of it."""
         met = {self.output.dtype, self.target.dtype}
-        met |= {seen.dtype for step in self.steps for seen in step.node._input_metadata if seen is not None}
+        met |= {seen.dtype for step in self.steps for seen in output_metadata(step.node) if seen is not None}
         return max((dtype.to_real() for dtype in met if dtype.is_floating_point or dtype.is_complex), key=_eps)
 
 

@@ -20,6 +20,7 @@ from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes import rule_of
 from gradwright.derivatives.second_order import WITHOUT_SECOND
+from gradwright.ground.torch_versions.nodes import read_saved
 
 #: One direction in, what it becomes out; None where nothing depends on it.
 Carry: TypeAlias = Callable[[Tensor], Tensor | None]
@@ -95,7 +96,7 @@ def _differentiated_wrongly(step: Step) -> bool:
     differences).
     """
     if step.name in ("NativeBatchNormBackward0", "NativeBatchNormLegitBackward0"):
-        return bool(getattr(step.node, "_saved_training", True))
+        return bool(read_saved(step.node, "training", True))
     return step.name in ("NativeLayerNormBackward0", "FusedRmsNormBackward0", "CudnnBatchNormBackward0")
 
 

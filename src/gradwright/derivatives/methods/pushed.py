@@ -24,6 +24,7 @@ from gradwright.derivatives.methods.carrying import columns_of, columns_unfit, p
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import Jet, rule_of
 from gradwright.errors import DerivativeError
+from gradwright.ground.torch_versions.nodes import output_metadata, saved_names
 
 Key = tuple[Any, int]
 
@@ -52,7 +53,7 @@ def why_not_pushed(way: Way, order: int) -> str | None:
 def _axis_of_none(step: Step) -> bool:
     """Whether the operation names axis 0 of a 0-d tensor, as torch allows: of directions [P] that would be another."""
     bare = any(not into.shape for _, into in step.leading)
-    return bare and any(name.startswith("_saved_dim") for name in dir(step.node))
+    return bare and any(name.startswith("dim") for name in saved_names(step.node))
 
 
 def push_jets(request: Request, first: Tensor, second: Tensor | None = None, order: int = 1) -> Jet:
@@ -86,7 +87,7 @@ def _push(step: Step, jets: dict[Key, Jet], readers: Counter[Key], order: int) -
         readers[into.key] -= 1
         if not readers[into.key]:
             del jets[into.key]
-    for number in range(len(step.node._input_metadata)):
+    for number in range(len(output_metadata(step.node))):
         if readers[step.node, number]:
             if number not in made:
                 raise DerivativeError(
@@ -98,7 +99,7 @@ def _push(step: Step, jets: dict[Key, Jet], readers: Counter[Key], order: int) -
 
 def _of_node(step: Step, number: int, jet: Jet) -> Jet:
     """The jet in the dtype that the node put out."""
-    dtype = step.node._input_metadata[number].dtype
+    dtype = output_metadata(step.node)[number].dtype
     assert jet.first.shape[1:] == step.shape(number), (step.name, jet.first.shape, step.shape(number))
     if jet.first.dtype == dtype and (jet.second is None or jet.second.dtype == dtype):
         return jet

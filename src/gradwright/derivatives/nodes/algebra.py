@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Jet, Place, Push, Spread
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 #: A linear map of a step, for a stack of tangents at once: [Q, *shape of the input] -> [Q, *shape of the output].
 Linear: TypeAlias = Callable[[Step, Tensor], Tensor]
@@ -26,12 +27,12 @@ def wrapped(dim: int, ndim: int) -> int:
 
 def saved_axis(step: Step) -> int:
     """The one axis along which a step works, for steps that keep the number of axes."""
-    return wrapped(step.node._saved_dim, len(step.shape()))
+    return wrapped(read_saved(step.node, "dim"), len(step.shape()))
 
 
 def real(step: Step, order: int = 1) -> bool:
     """Whether no leading input is complex: for what is written for real numbers alone."""
-    return not any(into.node._input_metadata[into.number].dtype.is_complex for _, into in step.leading)
+    return not any(output_metadata(into.node)[into.number].dtype.is_complex for _, into in step.leading)
 
 
 def moved(place: Place, axis: int) -> Place:

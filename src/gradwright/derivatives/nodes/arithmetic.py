@@ -21,6 +21,7 @@ from gradwright.derivatives.nodes.elementwise import (
     piecewise_constant,
 )
 from gradwright.derivatives.nodes.rule import Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 Slope = Callable[[int], Factor]
 Curvature = Callable[[int, int], Factor | None]
@@ -36,11 +37,11 @@ def _one(step: Step) -> Factor:
 
 
 def _alpha(step: Step) -> Factor:
-    return _number(step.node._saved_alpha)
+    return _number(read_saved(step.node, "alpha"))
 
 
 def _minus_alpha(step: Step) -> Factor:
-    return -_number(step.node._saved_alpha)
+    return -_number(read_saved(step.node, "alpha"))
 
 
 def _number(value: Factor) -> Factor:
@@ -56,7 +57,7 @@ def _saved(value: Factor) -> Factor:
 
 
 def _mul(step: Step) -> Slope:
-    return lambda place: _saved(step.node._saved_self if place else step.node._saved_other)
+    return lambda place: _saved(read_saved(step.node, "self") if place else read_saved(step.node, "other"))
 
 
 def _mul_bend(step: Step, slope: Slope) -> Curvature:
@@ -64,15 +65,15 @@ def _mul_bend(step: Step, slope: Slope) -> Curvature:
 
 
 def _rounds(step: Step) -> bool:
-    return getattr(step.node, "_saved_rounding_mode", None) is not None
+    return read_saved(step.node, "rounding_mode", None) is not None
 
 
 def _div(step: Step) -> Slope:
     def slope(place: int) -> Factor:
         if _rounds(step):
             return 0
-        under: Tensor = step.node._saved_other
-        return 1 / under if place == 0 else -step.node._saved_self / under**2
+        under: Tensor = read_saved(step.node, "other")
+        return 1 / under if place == 0 else -read_saved(step.node, "self") / under**2
 
     return slope
 
@@ -81,17 +82,17 @@ def _div_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor | None:
         if j == 0 or _rounds(step):
             return None
-        under: Tensor = step.node._saved_other
-        return -1 / under**2 if i == 0 else 2 * step.node._saved_self / under**3
+        under: Tensor = read_saved(step.node, "other")
+        return -1 / under**2 if i == 0 else 2 * read_saved(step.node, "self") / under**3
 
     return curvature
 
 
 def _pow_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor:
-        x: Tensor = step.node._saved_self
-        e: Tensor = step.node._saved_exponent
-        y: Tensor = step.node._saved_result
+        x: Tensor = read_saved(step.node, "self")
+        e: Tensor = read_saved(step.node, "exponent")
+        y: Tensor = read_saved(step.node, "result")
         if j == 0:  # e (e - 1) x ** (e - 2), and 0 for e = 0 or 1 whatever x is
             flat = (e == 0) | (e == 1)
             return torch.where(flat, 0, e * (e - 1) * x ** torch.where(flat, 2, e - 2))
@@ -105,18 +106,18 @@ def _pow_bend(step: Step, slope: Slope) -> Curvature:
 
 
 def _lerp_number(step: Step) -> Slope:
-    weight = step.node._saved_weight
+    weight = read_saved(step.node, "weight")
     return lambda place: weight if place else 1 - weight
 
 
 def _lerp(step: Step) -> Slope:
     node = step.node
     return lambda place: (
-        1 - node._saved_weight
+        1 - read_saved(node, "weight")
         if place == 0
-        else node._saved_weight
+        else read_saved(node, "weight")
         if place == 1
-        else node._saved_end - node._saved_self
+        else read_saved(node, "end") - read_saved(node, "self")
     )
 
 
@@ -127,21 +128,23 @@ def _lerp_bend(step: Step, slope: Slope) -> Curvature:
 def _addcmul(step: Step) -> Slope:
     node = step.node
     return lambda place: (
-        1 if place == 0 else node._saved_value * (node._saved_tensor2 if place == 1 else node._saved_tensor1)
+        1
+        if place == 0
+        else read_saved(node, "value") * (read_saved(node, "tensor2") if place == 1 else read_saved(node, "tensor1"))
     )
 
 
 def _addcmul_bend(step: Step, slope: Slope) -> Curvature:
-    return lambda i, j: step.node._saved_value if (i, j) == (1, 2) else None
+    return lambda i, j: read_saved(step.node, "value") if (i, j) == (1, 2) else None
 
 
 def _addcdiv(step: Step) -> Slope:
     def slope(place: int) -> Factor:
         if place == 0:
             return 1
-        value: complex = step.node._saved_value
-        under: Tensor = step.node._saved_tensor2
-        return value / under if place == 1 else -value * step.node._saved_tensor1 / under**2
+        value: complex = read_saved(step.node, "value")
+        under: Tensor = read_saved(step.node, "tensor2")
+        return value / under if place == 1 else -value * read_saved(step.node, "tensor1") / under**2
 
     return slope
 
@@ -150,17 +153,17 @@ def _addcdiv_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor | None:
         if i == 0 or j == 1:
             return None
-        value: complex = step.node._saved_value
-        under: Tensor = step.node._saved_tensor2
-        return -value / under**2 if i == 1 else 2 * value * step.node._saved_tensor1 / under**3
+        value: complex = read_saved(step.node, "value")
+        under: Tensor = read_saved(step.node, "tensor2")
+        return -value / under**2 if i == 1 else 2 * value * read_saved(step.node, "tensor1") / under**3
 
     return curvature
 
 
 def _atan2_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor:
-        y: Tensor = step.node._saved_self
-        x: Tensor = step.node._saved_other
+        y: Tensor = read_saved(step.node, "self")
+        x: Tensor = read_saved(step.node, "other")
         square = (x.square() + y.square()).square()
         if i != j:
             return (y.square() - x.square()) / square
@@ -171,9 +174,9 @@ def _atan2_bend(step: Step, slope: Slope) -> Curvature:
 
 def _hypot_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor:
-        a: Tensor = step.node._saved_self
-        b: Tensor = step.node._saved_other
-        cube: Tensor = step.node._saved_result**3
+        a: Tensor = read_saved(step.node, "self")
+        b: Tensor = read_saved(step.node, "other")
+        cube: Tensor = read_saved(step.node, "result") ** 3
         return -a * b / cube if i != j else (a if i else b).square() / cube
 
     return curvature
@@ -182,7 +185,7 @@ def _hypot_bend(step: Step, slope: Slope) -> Curvature:
 def _logaddexp_bend(base: float) -> Callable[[Step, Slope], Curvature]:
     def bend(step: Step, slope: Slope) -> Curvature:
         def curvature(i: int, j: int) -> Factor:
-            share = torch.sigmoid(math.log(base) * (step.node._saved_self - step.node._saved_other))
+            share = torch.sigmoid(math.log(base) * (read_saved(step.node, "self") - read_saved(step.node, "other")))
             return (math.log(base) if i == j else -math.log(base)) * share * (1 - share)
 
         return curvature
@@ -192,16 +195,18 @@ def _logaddexp_bend(base: float) -> Callable[[Step, Slope], Curvature]:
 
 def _xlogy_bend(step: Step, slope: Slope) -> Curvature:
     def curvature(i: int, j: int) -> Factor | None:
-        under: Tensor = step.node._saved_other
+        under: Tensor = read_saved(step.node, "other")
         if i != j:
             return 1 / under
-        return -step.node._saved_self / under**2 if i else None
+        return -read_saved(step.node, "self") / under**2 if i else None
 
     return curvature
 
 
 def _prelu_bend(step: Step, slope: Slope) -> Curvature:
-    return lambda i, j: None if i == j else (step.node._saved_self < 0).to(step.node._saved_weight.dtype)
+    return lambda i, j: (
+        None if i == j else (read_saved(step.node, "self") < 0).to(read_saved(step.node, "weight").dtype)
+    )
 
 
 LINEAR = elementwise(piecewise_constant, pushes=one_field)

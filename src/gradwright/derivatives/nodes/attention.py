@@ -17,6 +17,8 @@ from gradwright.derivatives.nodes.algebra import bilinear, plus, scaled
 from gradwright.derivatives.nodes.reach import broadcast_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.softmaxes import softmax_jet
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
+from gradwright.ground.torch_versions.tensors import safe_softmax
 
 
 def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -30,15 +32,15 @@ def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
 
 def _weights(step: Step) -> tuple[Tensor, float]:
     node = step.node
-    query, key = node._saved_query, node._saved_key
-    scale = 1 / math.sqrt(query.shape[-1]) if node._saved_scale is None else float(node._saved_scale)
+    query, key = read_saved(node, "query"), read_saved(node, "key")
+    scale = 1 / math.sqrt(query.shape[-1]) if read_saved(node, "scale") is None else float(read_saved(node, "scale"))
     scores = query @ key.transpose(-1, -2) * scale
-    if node._saved_attn_mask is not None:
-        scores = scores + node._saved_attn_mask
-    if node._saved_is_causal:
+    if read_saved(node, "attn_mask") is not None:
+        scores = scores + read_saved(node, "attn_mask")
+    if read_saved(node, "is_causal"):
         ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(ahead, -torch.inf)
-    return torch._safe_softmax(scores, -1), scale
+    return safe_softmax(scores, -1), scale
 
 
 def _push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
@@ -47,10 +49,10 @@ def _push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Je
     query, key, value = jets
     made: Jet | None = None
     if query is not None or key is not None:
-        pair = node._saved_query, node._saved_key
+        pair = read_saved(node, "query"), read_saved(node, "key")
         scores = bilinear(_rows_by_rows, _rows_by_rows_summed, pair, (query, key), order)
         made = softmax_jet(weights, scaled(scores, scale), -1, order)
-    return {0: plus(bilinear(torch.matmul, _matmul_summed, (weights, node._saved_value), (made, value), order))}
+    return {0: plus(bilinear(torch.matmul, _matmul_summed, (weights, read_saved(node, "value")), (made, value), order))}
 
 
 def _rows_by_rows(left: Tensor, right: Tensor) -> Tensor:
@@ -66,7 +68,7 @@ def _matmul_summed(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _pushes(step: Step, order: int) -> bool:
-    return bool(step.node._saved_dropout_p == 0)
+    return bool(read_saved(step.node, "dropout_p") == 0)
 
 
 def _spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
@@ -76,7 +78,7 @@ def _spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     if any(into is not None for into in reach[3:]):
         return {}
     directions = next(len(into) for into in reach if into is not None)
-    seen = torch.zeros((), dtype=torch.bool, device=step.node._input_metadata[0].device)
+    seen = torch.zeros((), dtype=torch.bool, device=output_metadata(step.node)[0].device)
     if query is not None:
         seen = seen | query.any(-1, keepdim=True)
     if key is not None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import Factor, by_backward, elementwise, piecewise_constant
 from gradwright.derivatives.nodes.rule import Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 #: From a step and f'(x): d2/dg dx = f''(x), and d2/dx2 = g f'''(x), None where it is zero.
 Bends = Callable[[Step, Tensor], tuple[Tensor, Tensor | None]]
@@ -36,51 +37,51 @@ def recorded_backward(bends: Bends) -> Rule:
 
 def _tanh(step: Step, slope: Tensor) -> tuple[Tensor, Tensor]:
     # of g and the result r: g (1 - r^2)
-    result: Tensor = step.node._saved_output
-    cotangent: Tensor = step.node._saved_grad_output
+    result: Tensor = read_saved(step.node, "output")
+    cotangent: Tensor = read_saved(step.node, "grad_output")
     return -2 * result, -2 * cotangent
 
 
 def _sigmoid(step: Step, slope: Tensor) -> tuple[Tensor, Tensor]:
     # of g and the result r: g r (1 - r)
-    result: Tensor = step.node._saved_output
-    cotangent: Tensor = step.node._saved_grad_output
+    result: Tensor = read_saved(step.node, "output")
+    cotangent: Tensor = read_saved(step.node, "grad_output")
     return 1 - 2 * result, -2 * cotangent
 
 
 def _softplus(step: Step, slope: Tensor) -> tuple[Tensor, Tensor]:
     # f' = s = sigmoid(b x), and 1 beyond the threshold: s' = b s (1 - s)
-    beta = step.node._saved_beta
+    beta = read_saved(step.node, "beta")
     bend: Tensor = beta * slope * (1 - slope)
-    return bend, step.node._saved_grad_output * beta * bend * (1 - 2 * slope)
+    return bend, read_saved(step.node, "grad_output") * beta * bend * (1 - 2 * slope)
 
 
 def _log_sigmoid(step: Step, slope: Tensor) -> tuple[Tensor, Tensor]:
     # f' = s = sigmoid(-x): s' = -s (1 - s)
     bend = -slope * (1 - slope)
-    return bend, -step.node._saved_grad_output * bend * (1 - 2 * slope)
+    return bend, -read_saved(step.node, "grad_output") * bend * (1 - 2 * slope)
 
 
 def _elu(step: Step, slope: Tensor) -> tuple[Tensor, Tensor | None]:
     # below 0: f' = a i e^(i x), or i (r + a) of the result r; a constant above
-    scale: float = step.node._saved_input_scale
-    below: Tensor = step.node._saved_self_or_result < 0
-    if step.node._saved_is_result:
+    scale: float = read_saved(step.node, "input_scale")
+    below: Tensor = read_saved(step.node, "self_or_result") < 0
+    if read_saved(step.node, "is_result"):
         return scale * below.to(slope.dtype), None
     bend = torch.where(below, scale * slope, 0)
-    return bend, step.node._saved_grad_output * scale * bend
+    return bend, read_saved(step.node, "grad_output") * scale * bend
 
 
 def _hardswish(step: Step, slope: Tensor) -> tuple[Tensor, None]:
-    x: Tensor = step.node._saved_self
+    x: Tensor = read_saved(step.node, "self")
     return ((x > -3) & (x < 3)).to(slope.dtype) / 3, None
 
 
 def _gelu(step: Step, slope: Tensor) -> tuple[Tensor, Tensor]:
     # f = x Phi(x): f'' = phi(x) (2 - x^2), f''' = phi(x) (x^3 - 4 x)
-    x: Tensor = step.node._saved_self
+    x: Tensor = read_saved(step.node, "self")
     density = torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
-    return density * (2 - x.square()), step.node._saved_grad_output * density * (x**3 - 4 * x)
+    return density * (2 - x.square()), read_saved(step.node, "grad_output") * density * (x**3 - 4 * x)
 
 
 #: f' is constant in pieces: linear in g, and x has no slope.
@@ -95,7 +96,8 @@ RULES = {
     "HardswishBackwardBackward0": recorded_backward(_hardswish),
     # the third derivative of the approximation by tanh is left to other methods
     "GeluBackwardBackward0": replace(
-        recorded_backward(_gelu), pushes=lambda step, order: order == 1 or step.node._saved_approximate == "none"
+        recorded_backward(_gelu),
+        pushes=lambda step, order: order == 1 or read_saved(step.node, "approximate") == "none",
     ),
     "ThresholdBackwardBackward0": OF_A_KINK,
     "LeakyReluBackwardBackward0": OF_A_KINK,

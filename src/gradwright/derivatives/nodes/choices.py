@@ -18,6 +18,7 @@ from gradwright.derivatives.nodes.elementwise import (
     total,
 )
 from gradwright.derivatives.nodes.rule import Jet, Rule
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 
 def _chosen(pick: Callable[[Step, int, Tensor], Tensor]) -> Rule:
@@ -37,12 +38,12 @@ def _chosen(pick: Callable[[Step, int, Tensor], Tensor]) -> Rule:
 
 
 def _where(step: Step, place: int, tensor: Tensor) -> Tensor:
-    condition, none = step.node._saved_condition, tensor.new_zeros(())
+    condition, none = read_saved(step.node, "condition"), tensor.new_zeros(())
     return torch.where(condition, none, tensor) if place else torch.where(condition, tensor, none)
 
 
 def _masked_fill(step: Step, place: int, tensor: Tensor) -> Tensor:
-    mask, none = step.node._saved_mask, tensor.new_zeros(())
+    mask, none = read_saved(step.node, "mask"), tensor.new_zeros(())
     return torch.where(mask, tensor, none) if place else torch.where(mask, none, tensor)
 
 
@@ -52,7 +53,7 @@ def _copied(step: Step, place: int, tensor: Tensor) -> Tensor:
 
 
 def _cast(step: Step, tensor: Tensor) -> Tensor:
-    seen = step.node._input_metadata[0]
+    seen = output_metadata(step.node)[0]
     kept = tensor.real if tensor.is_complex() and not seen.dtype.is_complex else tensor
     return kept.to(seen.device, seen.dtype)
 

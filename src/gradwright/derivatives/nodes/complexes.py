@@ -17,6 +17,7 @@ from gradwright.derivatives.nodes.algebra import linear_push
 from gradwright.derivatives.nodes.elementwise import Factor, elementwise, joined, piecewise_constant, real, same_place
 from gradwright.derivatives.nodes.rule import Jet, Rule
 from gradwright.derivatives.nodes.shapes import along
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _as_real_axis(step: Step, axis: int) -> int | None:
@@ -52,7 +53,7 @@ def _parts(step: Step) -> Callable[[int], Factor]:
 def _abs(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     # |z|' = Re(conj(u) z'), u = z / |z|;  |z|'' = Re(conj(u) z'') + Im(conj(u) z')^2 / |z|, and 0 at z = 0 as autograd
     (jet,) = (jet for jet in jets if jet is not None)
-    z: Tensor = step.node._saved_self
+    z: Tensor = read_saved(step.node, "self")
     unit = z.sgn().conj()
     turned = unit * jet.first
     if not z.is_complex():

@@ -11,6 +11,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import carried, moved, the_jet
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -21,17 +22,17 @@ def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
         return [None, None, None]  # along an axis that the kernel moves over
     # along the channels, where groups keep the samples apart: each sample has whole groups (a weight per sample, as in
     # modulated convolutions, is done so)
-    out_each, in_each = step.shape()[1] // node._saved_groups, _in_channels(node) // node._saved_groups
+    out_each, in_each = step.shape()[1] // read_saved(node, "groups"), _in_channels(node) // read_saved(node, "groups")
     if place.inner % out_each:
         return [None, None, None]
     into = Place(1, place.outer, place.inner // out_each * in_each)
-    weight = Place(0, place.outer, into.inner if node._saved_transposed else place.inner)
+    weight = Place(0, place.outer, into.inner if read_saved(node, "transposed") else place.inner)
     return [into, weight, moved(place, 0)]
 
 
 def _in_channels(node: Any) -> int:
-    weight = node._saved_weight.shape
-    return int(weight[0] if node._saved_transposed else weight[1] * node._saved_groups)
+    weight = read_saved(node, "weight").shape
+    return int(weight[0] if read_saved(node, "transposed") else weight[1] * read_saved(node, "groups"))
 
 
 def _convolved(node: Any, x: Tensor, weight: Tensor, groups: int) -> Tensor:
@@ -39,18 +40,18 @@ def _convolved(node: Any, x: Tensor, weight: Tensor, groups: int) -> Tensor:
         x,
         weight,
         None,
-        node._saved_stride,
-        node._saved_padding,
-        node._saved_dilation,
-        node._saved_transposed,
-        node._saved_output_padding,
+        read_saved(node, "stride"),
+        read_saved(node, "padding"),
+        read_saved(node, "dilation"),
+        read_saved(node, "transposed"),
+        read_saved(node, "output_padding"),
         groups,
     )
 
 
 def _push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     node = step.node
-    weight, groups = node._saved_weight, node._saved_groups
+    weight, groups = read_saved(node, "weight"), read_saved(node, "groups")
 
     def apply(stack: Tensor) -> Tensor:
         samples = stack.shape[1]
@@ -73,10 +74,10 @@ def _spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     into = reach[0]
     if into is None or any(other is not None for other in reach[1:]) or into.shape[2] != _in_channels(node):
         return {}
-    directions, samples, groups = len(into), into.shape[1], node._saved_groups
+    directions, samples, groups = len(into), into.shape[1], read_saved(node, "groups")
     grouped = into.reshape(directions, samples, groups, -1, *into.shape[3:])
     union = grouped.any(3).flatten(0, 2).unsqueeze(1)
-    kernel = torch.ones((1, 1, *node._saved_weight.shape[2:]), device=into.device)
+    kernel = torch.ones((1, 1, *read_saved(node, "weight").shape[2:]), device=into.device)
     # 0.5 and not 0: sums of ones are whole, and a fast algorithm may leave a rounding where the sum is none
     made = _convolved(node, union.to(kernel.dtype), kernel, 1) > 0.5
     each = made.reshape(directions, samples, groups, 1, *shape[2:])

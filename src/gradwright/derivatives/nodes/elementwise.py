@@ -18,6 +18,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Pushes, Rule, aligned
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 #: A factor of a product: numbers are kept as such, so that a 1 costs nothing.
 Factor: TypeAlias = Tensor | complex
@@ -105,7 +106,7 @@ def total(terms: Sequence[Tensor]) -> Tensor:
 
 def ones(step: Step) -> Tensor:
     """A cotangent of ones for the step's output; takes no memory."""
-    seen = step.node._input_metadata[0]
+    seen = output_metadata(step.node)[0]
     return torch.ones((), dtype=seen.dtype, device=seen.device).expand(step.shape())
 
 
@@ -138,10 +139,10 @@ def piecewise_constant(step: Step) -> Callable[[int], Factor]:
 
 def one_field(step: Step, order: int = 1) -> bool:
     """Inputs and output are all real or all complex: where ``by_backward`` tells the slopes."""
-    complex_out = step.node._input_metadata[0].dtype.is_complex
-    return all(into.node._input_metadata[into.number].dtype.is_complex == complex_out for _, into in step.leading)
+    complex_out = output_metadata(step.node)[0].dtype.is_complex
+    return all(output_metadata(into.node)[into.number].dtype.is_complex == complex_out for _, into in step.leading)
 
 
 def real(step: Step, order: int = 1) -> bool:
     """No input or output is complex: for pushes that are written for real numbers alone."""
-    return one_field(step) and not step.node._input_metadata[0].dtype.is_complex
+    return one_field(step) and not output_metadata(step.node)[0].dtype.is_complex

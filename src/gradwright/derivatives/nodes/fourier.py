@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from gradwright.derivatives.graph.way import Step
@@ -12,10 +11,12 @@ from gradwright.derivatives.nodes.algebra import Linear, linear_push, wrapped
 from gradwright.derivatives.nodes.reach import summed_reach
 from gradwright.derivatives.nodes.rule import Rule
 from gradwright.derivatives.nodes.shapes import along
+from gradwright.ground.torch_versions.nodes import read_saved
+from gradwright.ground.torch_versions.tensors import fft_c2c, fft_c2r, fft_r2c
 
 
 def _axes(step: Step) -> list[int]:
-    return [wrapped(dim, len(step.shape())) for dim in step.node._saved_dim]
+    return [wrapped(dim, len(step.shape())) for dim in read_saved(step.node, "dim")]
 
 
 def _untransformed(step: Step, axis: int) -> int | None:
@@ -27,22 +28,22 @@ def _behind(step: Step) -> list[int]:
 
 
 def _c2c(step: Step, stack: Tensor) -> Tensor:
-    made: Tensor = torch.ops.aten._fft_c2c(
-        stack, _behind(step), step.node._saved_normalization, step.node._saved_forward
+    made: Tensor = fft_c2c(
+        stack, _behind(step), read_saved(step.node, "normalization"), read_saved(step.node, "forward")
     )
     return made
 
 
 def _r2c(step: Step, stack: Tensor) -> Tensor:
-    made: Tensor = torch.ops.aten._fft_r2c(
-        stack, _behind(step), step.node._saved_normalization, step.node._saved_onesided
+    made: Tensor = fft_r2c(
+        stack, _behind(step), read_saved(step.node, "normalization"), read_saved(step.node, "onesided")
     )
     return made
 
 
 def _c2r(step: Step, stack: Tensor) -> Tensor:
     size = step.shape()[_axes(step)[-1]]
-    made: Tensor = torch.ops.aten._fft_c2r(stack, _behind(step), step.node._saved_normalization, size)
+    made: Tensor = fft_c2r(stack, _behind(step), read_saved(step.node, "normalization"), size)
     return made
 
 

@@ -25,6 +25,7 @@ from gradwright.derivatives.nodes.algebra import (
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.softmaxes import along_axis_batch
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 class Layout:
@@ -73,7 +74,7 @@ def _counts(index: Tensor, along: int, shape: torch.Size) -> bool:
 
 
 def _layout(step: Step) -> Layout:
-    return Layout(step.node._saved_indices, len(step.inputs[0].shape))
+    return Layout(read_saved(step.node, "indices"), len(step.inputs[0].shape))
 
 
 def _index_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -82,13 +83,13 @@ def _index_batch(step: Step, place: Place, number: int) -> Sequence[Place | None
 
 def _index(step: Step, stack: Tensor) -> Tensor:
     layout = _layout(step)
-    made: Tensor = torch.ops.aten.index(stack, [None, *step.node._saved_indices])
+    made: Tensor = torch.ops.aten.index(stack, [None, *read_saved(step.node, "indices")])
     return made if layout.together else made.movedim(len(layout.block_shape), 0)
 
 
 def _index_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     into = the_reach(reach)
-    whole, one = step.node._saved_self_sym_sizes, into.shape[1:]
+    whole, one = read_saved(step.node, "self_sym_sizes"), into.shape[1:]
     if any(whole[axis] != one[axis] for axis in _layout(step).indexed):
         return {}  # an index along the batch: it differs by sample
     return {0: _index(step, into)}
@@ -100,7 +101,7 @@ def _put_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
     found: Place | None = None
     if values.leads:
         shape = step.shape()
-        layout = Layout(step.node._saved_indices, len(shape))
+        layout = Layout(read_saved(step.node, "indices"), len(shape))
         for axis in range(len(layout.axes)):
             lying = axis - len(layout.axes) + len(values.shape)
             if lying < 0 or values.shape[lying] != shape[place.axis]:
@@ -112,16 +113,16 @@ def _put_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
 
 def _put_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     node, shape = step.node, step.shape()
-    indices = [None, *node._saved_indices]
+    indices = [None, *read_saved(node, "indices")]
 
     def cleared(stack: Tensor) -> Tensor:
-        if node._saved_accumulate:
+        if read_saved(node, "accumulate"):
             return stack
         return torch.ops.aten.index_put(stack, indices, stack.new_zeros(()))  # type: ignore[no-any-return]
 
     def placed(stack: Tensor) -> Tensor:
         # autograd hands every value its cotangent, also where a later one was put over it: the transpose adds
-        layout = Layout(node._saved_indices, len(shape))
+        layout = Layout(read_saved(node, "indices"), len(shape))
         ones = (1,) * (len(layout.axes) - stack.ndim + 1)
         values = stack.reshape(len(stack), *ones, *stack.shape[1:])
         zeros = stack.new_zeros(len(stack), *shape)
@@ -137,7 +138,7 @@ def _put_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int
 
 
 def _put_pushes(step: Step, order: int) -> bool:
-    return not step.inputs[1].leads or Layout(step.node._saved_indices, len(step.shape())).together
+    return not step.inputs[1].leads or Layout(read_saved(step.node, "indices"), len(step.shape())).together
 
 
 def _self_only(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
@@ -146,7 +147,7 @@ def _self_only(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tenso
 
 
 def _select(step: Step, stack: Tensor) -> Tensor:
-    return stack.index_select(_at(step), step.node._saved_index) if step.shape() else stack
+    return stack.index_select(_at(step), read_saved(step.node, "index")) if step.shape() else stack
 
 
 def _at(step: Step) -> int:
@@ -160,7 +161,7 @@ def _gather_batch(step: Step, place: Place, number: int) -> Sequence[Place | Non
 
 
 def _gather(step: Step, stack: Tensor) -> Tensor:
-    index = step.node._saved_index
+    index = read_saved(step.node, "index")
     return stack.gather(_at(step), index.expand(len(stack), *index.shape)) if step.shape() else stack
 
 
@@ -187,7 +188,7 @@ def _into(replaces: bool, whole: bool) -> Rule:
 
     def push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
         node, shape, axis = step.node, step.shape(), _at(step)
-        index: Any = node._saved_index
+        index: Any = read_saved(node, "index")
 
         def cleared(stack: Tensor) -> Tensor:
             if not replaces:
@@ -205,7 +206,7 @@ def _into(replaces: bool, whole: bool) -> Rule:
 
         source = jets[1] if len(jets) > 1 else None
         if source is not None:
-            alpha = getattr(node, "_saved_alpha", 1)
+            alpha = read_saved(node, "alpha", 1)
             source = carried(source, lambda stack: placed(stack if alpha == 1 else stack * alpha))
         return {0: plus(None if jets[0] is None else carried(jets[0], cleared), source)}
 

@@ -10,18 +10,20 @@ from torch import Size, Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import moved, wrapped
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 
 def _dim(step: Step) -> int:
-    return wrapped(step.node._saved_dim, len(step.shape()))
+    return wrapped(read_saved(step.node, "dim"), len(step.shape()))
 
 
 def _starts(step: Step) -> Sequence[int | None]:
     """Where each input begins along the axis; None where that hangs on constants, whose sizes no node keeps."""
     dim = _dim(step)
-    total: int = step.node._input_metadata[0].shape[dim]
+    total: int = output_metadata(step.node)[0].shape[dim]
     sizes = [
-        None if into.node is None else _along(into.node._input_metadata[into.number].shape, dim) for into in step.inputs
+        None if into.node is None else _along(output_metadata(into.node)[into.number].shape, dim)
+        for into in step.inputs
     ]
     if sizes.count(None) == 1:  # what the others leave
         rest = total - sum(size for size in sizes if size is not None)
@@ -53,7 +55,7 @@ def _seen_starts(step: Step) -> Sequence[int]:
     known = _starts(step)
     if all(start is not None for start, into in zip(known, step.inputs, strict=True) if into.leads):
         return [start or 0 for start in known]
-    seen = step.node._input_metadata[0]
+    seen = output_metadata(step.node)[0]
     dim, shape = _dim(step), Size(seen.shape)
     index = torch.arange(shape[dim], device=seen.device).reshape(-1, *[1] * (len(shape) - 1 - dim))
     starts = [0] * len(step.inputs)
@@ -84,7 +86,7 @@ def _cat_place(step: Step, place: Place, number: int) -> Sequence[Place | None]:
 def _joined(step: Step, parts: Sequence[Tensor | None]) -> Tensor:
     """The inputs' parts [Q, *shape], zeros where there is none, put together as the step did."""
     dim, shape = _dim(step), step.shape()
-    whole: int = step.node._input_metadata[0].shape[dim]
+    whole: int = output_metadata(step.node)[0].shape[dim]
     some = next(part for part in parts if part is not None)
 
     def nothing(size: int) -> Tensor:

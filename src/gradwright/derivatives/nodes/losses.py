@@ -11,13 +11,14 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import linear_push, moved, real, the_reach
 from gradwright.derivatives.nodes.elementwise import Factor, by_backward, elementwise, same_place
 from gradwright.derivatives.nodes.rule import Place, Pushes, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 #: Of a node: the second derivative of the loss in its first input.
 Curvature = Callable[[Any], Tensor | float]
 
 
 def _none(step: Step) -> bool:
-    return bool(step.node._saved_reduction == 0)
+    return bool(read_saved(step.node, "reduction") == 0)
 
 
 def _batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -44,42 +45,42 @@ def _of_first(curvature: Curvature) -> Rule:
 
 
 def _within(node: Any, bound: float) -> Tensor:
-    x: Tensor = node._saved_self
-    inside: Tensor = (x - node._saved_target).abs() < bound
+    x: Tensor = read_saved(node, "self")
+    inside: Tensor = (x - read_saved(node, "target")).abs() < bound
     return inside.to(x.dtype)
 
 
 def _smooth_l1(node: Any) -> Tensor | float:
-    return _within(node, node._saved_beta) / node._saved_beta if node._saved_beta else 0.0
+    return _within(node, read_saved(node, "beta")) / read_saved(node, "beta") if read_saved(node, "beta") else 0.0
 
 
 def _huber(node: Any) -> Tensor:
-    return _within(node, node._saved_delta)
+    return _within(node, read_saved(node, "delta"))
 
 
 def _weighted(node: Any, bent: Tensor) -> Tensor:
-    return bent if node._saved_weight is None else bent * node._saved_weight
+    return bent if read_saved(node, "weight") is None else bent * read_saved(node, "weight")
 
 
 def _cross_entropy(node: Any) -> Tensor:
     # -t log x - (1 - t) log(1 - x)
-    x, t = node._saved_self, node._saved_target
+    x, t = read_saved(node, "self"), read_saved(node, "target")
     return _weighted(node, t / x.square() + (1 - t) / (1 - x).square())
 
 
 def _cross_entropy_of_logits(node: Any) -> Tensor:
     # (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))
-    sigmoid = node._saved_self.sigmoid()
+    sigmoid = read_saved(node, "self").sigmoid()
     bent = sigmoid * (1 - sigmoid)
-    if node._saved_pos_weight is not None:
-        bent = bent * (1 + (node._saved_pos_weight - 1) * node._saved_target)
+    if read_saved(node, "pos_weight") is not None:
+        bent = bent * (1 + (read_saved(node, "pos_weight") - 1) * read_saved(node, "target"))
     return _weighted(node, bent)
 
 
 def _soft_margin(node: Any) -> Tensor:
     # log(1 + exp(-t x))
-    t: Tensor = node._saved_target
-    sigmoid: Tensor = (t * node._saved_self).sigmoid()
+    t: Tensor = read_saved(node, "target")
+    sigmoid: Tensor = (t * read_saved(node, "self")).sigmoid()
     return t.square() * sigmoid * (1 - sigmoid)
 
 
@@ -93,14 +94,14 @@ def _nll_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
 def _nll(step: Step, stack: Tensor) -> Tensor:
     # -w[t] x[t], and 0 where t is the class that is ignored
     node = step.node
-    target = node._saved_target
-    ignored = target == (node._saved_ignore_index + 2**63) % 2**64 - 2**63
+    target = read_saved(node, "target")
+    ignored = target == (read_saved(node, "ignore_index") + 2**63) % 2**64 - 2**63
     classes = target.masked_fill(ignored, 0)
     axis = 1 if stack.ndim == 2 else 2
     index = classes.unsqueeze(axis - 1).expand(len(stack), *classes.unsqueeze(axis - 1).shape)
     chosen = -stack.gather(axis, index).squeeze(axis)
-    if node._saved_weight is not None:
-        chosen = chosen * node._saved_weight[classes]
+    if read_saved(node, "weight") is not None:
+        chosen = chosen * read_saved(node, "weight")[classes]
     return chosen.masked_fill(ignored, 0)
 
 

@@ -13,6 +13,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import bilinear, broadcast, moved, plus, scaled, wrapped
 from gradwright.derivatives.nodes.reach import joined_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule, aligned
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Product:
                 None if left is None else _saved(step.node, self.names[1]),
             )
             made = bilinear(self.multiply, self.summed, factors, (left, right), order)
-            made = scaled(made, step.node._saved_alpha) if self.biased else made
+            made = scaled(made, read_saved(step.node, "alpha")) if self.biased else made
         if bias is not None:
-            bias = broadcast(scaled(bias, step.node._saved_beta), step.shape())
+            bias = broadcast(scaled(bias, read_saved(step.node, "beta")), step.shape())
         return {0: plus(bias, made)}
 
     def spread(self, step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
@@ -70,7 +71,7 @@ class Product:
 
 
 def _saved(node: Any, name: str) -> Tensor:
-    factor: Tensor = getattr(node, f"_saved_{name}")
+    factor: Tensor = read_saved(node, name)
     # a sparse factor multiplies no stack
     return factor if factor.layout == torch.strided else factor.to_dense()
 
@@ -157,9 +158,9 @@ def _dot() -> Rule:
 
 def _trilinear_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
     # bilinear layers: three factors, expanded to common axes by the axes each lacks; some of these are summed
-    lacking = [step.node._saved_expand1, step.node._saved_expand2, step.node._saved_expand3]
-    common = len(step.shape()) + len(step.node._saved_sumdim)
-    gone = {wrapped(dim, common) for dim in step.node._saved_sumdim}
+    lacking = [read_saved(step.node, "expand1"), read_saved(step.node, "expand2"), read_saved(step.node, "expand3")]
+    common = len(step.shape()) + len(read_saved(step.node, "sumdim"))
+    gone = {wrapped(dim, common) for dim in read_saved(step.node, "sumdim")}
     axis = [axis for axis in range(common) if axis not in gone][place.axis]
     found: list[Place | None] = []
     for dims, into in zip(lacking, step.inputs, strict=True):

@@ -17,6 +17,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import added, carried, moved, the_jet, the_reach
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def normalised_jet(x: Tensor, jet: Jet, axes: tuple[int, ...], rstd: Tensor, order: int) -> Jet:
@@ -48,25 +49,25 @@ def _weighted(jet: Jet, weight: Tensor | None) -> Jet:
 
 def _layer_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
     # each slice over the trailing axes is normalised alone; weight and bias belong to all of them
-    outside = place.axis < len(step.shape()) - len(step.node._saved_normalized_shape)
+    outside = place.axis < len(step.shape()) - len(read_saved(step.node, "normalized_shape"))
     return [place if outside else None, None, None]
 
 
 def _layer_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     node = step.node
-    x = node._saved_input
-    axes = tuple(range(-len(node._saved_normalized_shape), 0))
+    x = read_saved(node, "input")
+    axes = tuple(range(-len(read_saved(node, "normalized_shape")), 0))
     # r is saved as a number, cut from the graph, and eps is not saved: eps is what r and the variance leave, and r
     # is then made anew from the variance, so that it depends on x
     variance = x.var(axes, correction=0, keepdim=True)
-    rstd = node._saved_result2.detach().to(variance.dtype)
+    rstd = read_saved(node, "result2").detach().to(variance.dtype)
     if variance.requires_grad:
         rstd = (variance + (rstd.pow(-2) - variance.detach())).rsqrt()
-    return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), node._saved_weight)}
+    return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), read_saved(node, "weight"))}
 
 
 def _layer_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
-    return {0: mixed_reach(the_reach(reach), range(-len(step.node._saved_normalized_shape), 0))}
+    return {0: mixed_reach(the_reach(reach), range(-len(read_saved(step.node, "normalized_shape")), 0))}
 
 
 def _group_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -75,21 +76,21 @@ def _group_batch(step: Step, place: Place, number: int) -> Sequence[Place | None
 
 def _group_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     node, shape = step.node, step.shape()
-    groups = node._saved_group
+    groups = read_saved(node, "group")
 
     def grouped(stack: Tensor) -> Tensor:
         return stack.reshape(*stack.shape[: stack.ndim - len(shape) + 1], groups, math.prod(shape[1:]) // groups)
 
-    x = grouped(node._saved_input)
-    rstd = (x.var(-1, correction=0, keepdim=True) + node._saved_eps).rsqrt()
+    x = grouped(read_saved(node, "input"))
+    rstd = (x.var(-1, correction=0, keepdim=True) + read_saved(node, "eps")).rsqrt()
     jet = normalised_jet(x, carried(the_jet(jets), grouped), (-1,), rstd, order)
     whole = carried(jet, lambda stack: stack.reshape(len(stack), *shape))
-    return {0: _weighted(whole, _per_channel(node._saved_weight, len(shape)))}
+    return {0: _weighted(whole, _per_channel(read_saved(node, "weight"), len(shape)))}
 
 
 def _group_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     into, shape = the_reach(reach), step.shape()
-    grouped = into.reshape(len(into), shape[0], step.node._saved_group, -1)
+    grouped = into.reshape(len(into), shape[0], read_saved(step.node, "group"), -1)
     return {0: mixed_reach(grouped, [2]).reshape(len(into), *shape)}
 
 
@@ -104,17 +105,17 @@ def _batch_norm_batch(step: Step, place: Place, number: int) -> Sequence[Place |
         return [None, None, None]
     if place.axis == 1:
         return [place, moved(place, 0), moved(place, 0)]
-    return [None if step.node._saved_training else place, None, None]
+    return [None if read_saved(step.node, "training") else place, None, None]
 
 
 def _batch_norm_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     node, ndim = step.node, len(step.shape())
-    weight = _per_channel(node._saved_weight, ndim)
-    if not node._saved_training:
-        scale = _per_channel((node._saved_running_var + node._saved_eps).rsqrt(), ndim)
+    weight = _per_channel(read_saved(node, "weight"), ndim)
+    if not read_saved(node, "training"):
+        scale = _per_channel((read_saved(node, "running_var") + read_saved(node, "eps")).rsqrt(), ndim)
         return {0: _weighted(_weighted(the_jet(jets), scale), weight)}
-    x, axes = node._saved_input, (-ndim, *range(2 - ndim, 0))
-    rstd = (x.var(axes, correction=0, keepdim=True) + node._saved_eps).rsqrt()
+    x, axes = read_saved(node, "input"), (-ndim, *range(2 - ndim, 0))
+    rstd = (x.var(axes, correction=0, keepdim=True) + read_saved(node, "eps")).rsqrt()
     return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), weight)}
 
 
@@ -123,7 +124,7 @@ def _batch_norm_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[in
         return {}
     into = the_reach(reach)
     ndim = into.ndim - 1
-    return {0: mixed_reach(into, [0, *range(2, ndim)]) if step.node._saved_training else into}
+    return {0: mixed_reach(into, [0, *range(2, ndim)]) if read_saved(step.node, "training") else into}
 
 
 RULES = {

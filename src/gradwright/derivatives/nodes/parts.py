@@ -17,11 +17,12 @@ from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes.algebra import linear_push, linear_spread, moved, wrapped
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
 from gradwright.derivatives.nodes.shapes import along, rearranged, signed
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 
 def _whole(into: Into) -> Size:
     """The shape of an input with the whole batch in it, also where a pattern of one sample is asked for."""
-    return Size(into.node._input_metadata[into.number].shape)
+    return Size(output_metadata(into.node)[into.number].shape)
 
 
 def _round(shape: Size, place: Place) -> int:
@@ -37,12 +38,14 @@ def _window(place: Place, block: int, start: int, size: int) -> Place | None:
 
 
 def _bounds(step: Step, size: int) -> tuple[int, int, int]:
-    start, end = (None if at is None else signed(at) for at in (step.node._saved_start, step.node._saved_end))
-    return slice(start, end, step.node._saved_step).indices(size)
+    start, end = (
+        None if at is None else signed(at) for at in (read_saved(step.node, "start"), read_saved(step.node, "end"))
+    )
+    return slice(start, end, read_saved(step.node, "step")).indices(size)
 
 
 def _dim(step: Step, ndim: int) -> int:
-    return wrapped(step.node._saved_dim, ndim)
+    return wrapped(read_saved(step.node, "dim"), ndim)
 
 
 # ---- one part of one input
@@ -70,7 +73,7 @@ def _behind(step: Step, axis: int) -> int:
 
 
 def _select(step: Step, stack: Tensor) -> Tensor:
-    return stack.select(_dim(step, stack.ndim - 1) + 1, signed(step.node._saved_index))
+    return stack.select(_dim(step, stack.ndim - 1) + 1, signed(read_saved(step.node, "index")))
 
 
 # ---- a part put into zeros: what differentiating a backward of the above records
@@ -83,7 +86,7 @@ def _of_filled(step: Step, axis: int) -> int | None:
 
 def _select_scatter(step: Step, stack: Tensor) -> Tensor:
     empty = stack.new_zeros(len(stack), *step.shape())
-    return torch.select_scatter(empty, stack, _dim(step, stack.ndim) + 1, signed(step.node._saved_index))
+    return torch.select_scatter(empty, stack, _dim(step, stack.ndim) + 1, signed(read_saved(step.node, "index")))
 
 
 def _unsliced(step: Step, axis: int) -> int | None:
@@ -100,7 +103,7 @@ def _slice_scatter(step: Step, stack: Tensor) -> Tensor:
 
 
 def _sizes(step: Step, dim: int) -> list[int]:
-    return [seen.shape[dim] for seen in step.node._input_metadata]
+    return [seen.shape[dim] for seen in output_metadata(step.node)]
 
 
 def _split_place(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -152,7 +155,7 @@ def _parts_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Te
 
 
 def _pads(step: Step, ndim: int) -> dict[int, tuple[int, int]]:
-    pads = [signed(pad) for pad in step.node._saved_pad]
+    pads = [signed(pad) for pad in read_saved(step.node, "pad")]
     return {ndim - 1 - i: (pads[2 * i], pads[2 * i + 1]) for i in range(len(pads) // 2)}
 
 
@@ -161,15 +164,15 @@ def _unpadded(step: Step, axis: int) -> int | None:
 
 
 def _constant_pad(step: Step, stack: Tensor) -> Tensor:
-    return F.pad(stack, [signed(pad) for pad in step.node._saved_pad])
+    return F.pad(stack, [signed(pad) for pad in read_saved(step.node, "pad")])
 
 
 def _before_pads(step: Step, axis: int) -> int | None:
-    return axis if axis < len(step.shape()) - len(step.node._saved_padding) // 2 else None
+    return axis if axis < len(step.shape()) - len(read_saved(step.node, "padding")) // 2 else None
 
 
 def _mirror_pad(step: Step, stack: Tensor) -> Tensor:
-    padding = [signed(pad) for pad in step.node._saved_padding]
+    padding = [signed(pad) for pad in read_saved(step.node, "padding")]
     mode = "reflect" if step.name.startswith("Reflection") else "replicate"
     before, last = stack.shape[: -len(padding) // 2], stack.shape[-len(padding) // 2 :]
     padded = F.pad(stack.reshape(before.numel(), 1, *last), padding, mode)  # one channel; no samples are welcome
@@ -178,7 +181,7 @@ def _mirror_pad(step: Step, stack: Tensor) -> Tensor:
 
 def _shifts(step: Step, ndim: int) -> dict[int, int]:
     shifts: dict[int, int] = {}
-    for dim, shift in zip(step.node._saved_dims, step.node._saved_shifts, strict=True):
+    for dim, shift in zip(read_saved(step.node, "dims"), read_saved(step.node, "shifts"), strict=True):
         axis = wrapped(dim, ndim)
         shifts[axis] = shifts.get(axis, 0) + signed(shift)
     return shifts
@@ -186,15 +189,15 @@ def _shifts(step: Step, ndim: int) -> dict[int, int]:
 
 def _rolled(step: Step, place: Place, number: int) -> Sequence[Place | None]:
     shape = step.shape()
-    if not step.node._saved_dims:  # all entries, in row-major order
+    if not read_saved(step.node, "dims"):  # all entries, in row-major order
         return [None]
     block = _round(shape, place)
     return [place if block and _shifts(step, len(shape)).get(place.axis, 0) % block == 0 else None]
 
 
 def _roll(step: Step, stack: Tensor) -> Tensor:
-    if not step.node._saved_dims:
-        return stack.flatten(1).roll(signed(step.node._saved_shifts[0]), 1).reshape(stack.shape)
+    if not read_saved(step.node, "dims"):
+        return stack.flatten(1).roll(signed(read_saved(step.node, "shifts")[0]), 1).reshape(stack.shape)
     whole = _whole(step.inputs[0])
     shifts = _shifts(step, len(whole))
     by = [shift * stack.shape[axis + 1] // max(whole[axis], 1) for axis, shift in shifts.items()]
@@ -202,7 +205,7 @@ def _roll(step: Step, stack: Tensor) -> Tensor:
 
 
 def _turned(step: Step) -> list[int]:
-    return [wrapped(dim, len(step.shape())) for dim in step.node._saved_dims]
+    return [wrapped(dim, len(step.shape())) for dim in read_saved(step.node, "dims")]
 
 
 def _unturned(step: Step, axis: int) -> int | None:
@@ -214,7 +217,7 @@ def _flip(step: Step, stack: Tensor) -> Tensor:
 
 
 def _rot90(step: Step, stack: Tensor) -> Tensor:
-    return torch.rot90(stack, signed(step.node._saved_k), [axis + 1 for axis in _turned(step)])
+    return torch.rot90(stack, signed(read_saved(step.node, "k")), [axis + 1 for axis in _turned(step)])
 
 
 SPLIT = Rule(_split_place, _parts_push, _parts_spread)

@@ -17,6 +17,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.elementwise import elementwise, piecewise_constant, same_place
 from gradwright.derivatives.nodes.pointwise import of_input, pointwise
 from gradwright.derivatives.nodes.rule import Jet, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _no_slope(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
@@ -39,8 +40,8 @@ def _elu(saved: Tensor, slope: Tensor, input_scale: float) -> Tensor:
 
 
 def _gelu(node: Any, slope: Tensor) -> Tensor:
-    x: Tensor = node._saved_self
-    if node._saved_approximate == "none":  # f = x Phi(x), f'' = phi(x) (2 - x^2)
+    x: Tensor = read_saved(node, "self")
+    if read_saved(node, "approximate") == "none":  # f = x Phi(x), f'' = phi(x) (2 - x^2)
         return (2 - x.square()) * torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
     scale, cubic = math.sqrt(2 / math.pi), 0.044715  # f = x (1 + tanh u) / 2, u = scale (x + cubic x^3)
     tanh = torch.tanh(scale * (x + cubic * x**3))
@@ -68,7 +69,7 @@ def _hardswish(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def _hardsigmoid(step: Step) -> Callable[[int], Tensor]:
-    x: Tensor = step.node._saved_self
+    x: Tensor = read_saved(step.node, "self")
     return lambda place: ((x > -3) & (x < 3)).to(x.dtype) / 6
 
 
@@ -96,14 +97,22 @@ RULES = {
     "FmodBackward0": KINKED,
     "CopysignBackward1": KINKED,
     "HardswishBackward0": of_input(_hardswish),
-    "EluBackward0": pointwise(lambda node, slope: _elu(node._saved_self, slope, node._saved_input_scale)),
-    "EluBackward1": pointwise(lambda node, slope: _elu(node._saved_result, slope, node._saved_input_scale)),
-    "CeluBackward0": pointwise(lambda node, slope: _elu(node._saved_self, slope, 1 / node._saved_alpha)),
-    "CeluBackward1": pointwise(lambda node, slope: _elu(node._saved_result, slope, 1 / node._saved_alpha)),
+    "EluBackward0": pointwise(
+        lambda node, slope: _elu(read_saved(node, "self"), slope, read_saved(node, "input_scale"))
+    ),
+    "EluBackward1": pointwise(
+        lambda node, slope: _elu(read_saved(node, "result"), slope, read_saved(node, "input_scale"))
+    ),
+    "CeluBackward0": pointwise(
+        lambda node, slope: _elu(read_saved(node, "self"), slope, 1 / read_saved(node, "alpha"))
+    ),
+    "CeluBackward1": pointwise(
+        lambda node, slope: _elu(read_saved(node, "result"), slope, 1 / read_saved(node, "alpha"))
+    ),
     "GeluBackward0": pointwise(_gelu),
     "SiluBackward0": of_input(_silu),
     "MishBackward0": of_input(_mish),
-    "SoftplusBackward0": pointwise(lambda node, slope: node._saved_beta * slope * (1 - slope)),
+    "SoftplusBackward0": pointwise(lambda node, slope: read_saved(node, "beta") * slope * (1 - slope)),
     "LogSigmoidBackward0": pointwise(lambda node, slope: -slope * (1 - slope)),
     "RoundBackward0": FLAT,
     "RoundBackward1": FLAT,

@@ -22,6 +22,7 @@ from gradwright.derivatives.nodes.elementwise import (
     same_place,
 )
 from gradwright.derivatives.nodes.rule import Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 #: f'' from the node (for what it saved) and the slope f'.
 Curvature: TypeAlias = Callable[[Any, Tensor], Tensor]
@@ -38,18 +39,18 @@ def pointwise(curvature: Curvature) -> Rule:
 
 def of_input(curvature: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     """For nodes that save their input: f'' of (x, f')."""
-    return pointwise(lambda node, slope: curvature(node._saved_self, slope))
+    return pointwise(lambda node, slope: curvature(read_saved(node, "self"), slope))
 
 
 def of_result(curvature: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     """For nodes that save their result: f'' of (y, f')."""
-    return pointwise(lambda node, slope: curvature(node._saved_result, slope))
+    return pointwise(lambda node, slope: curvature(read_saved(node, "result"), slope))
 
 
 def _power(node: Any, slope: Tensor) -> Tensor:
     # x ** e with a number e; for e = 0 and 1 the second derivative is 0, also where x ** (e - 2) is not finite
-    x: Tensor = node._saved_self
-    exponent = node._saved_exponent
+    x: Tensor = read_saved(node, "self")
+    exponent = read_saved(node, "exponent")
     if exponent in (0, 1):
         return torch.zeros_like(slope)
     if exponent == 2:
@@ -60,15 +61,15 @@ def _power(node: Any, slope: Tensor) -> Tensor:
 
 def _exponential(node: Any, slope: Tensor) -> Tensor:
     # b ** x with a number b: f'' = ln(b) f'
-    return slope * torch.as_tensor(node._saved_self, dtype=slope.dtype, device=slope.device).log()
+    return slope * torch.as_tensor(read_saved(node, "self"), dtype=slope.dtype, device=slope.device).log()
 
 
 def _polygamma(node: Any, slope: Tensor) -> Tensor:
-    return torch.polygamma(node._saved_n + 2, node._saved_self)
+    return torch.polygamma(read_saved(node, "n") + 2, read_saved(node, "self"))
 
 
 def _xlogy(node: Any, slope: Tensor) -> Tensor:
-    under: Tensor = node._saved_other
+    under: Tensor = read_saved(node, "other")
     return -slope / under
 
 
@@ -108,7 +109,9 @@ RULES = {
     "DigammaBackward0": of_input(lambda x, slope: torch.polygamma(2, x)),
     "LogitBackward0": of_input(lambda x, slope: (2 * x - 1) * slope**2),
     "SpecialEntrBackward0": of_input(lambda x, slope: -1 / x),
-    "SpecialErfcxBackward0": pointwise(lambda node, slope: 2 * (node._saved_result + node._saved_self * slope)),
+    "SpecialErfcxBackward0": pointwise(
+        lambda node, slope: 2 * (read_saved(node, "result") + read_saved(node, "self") * slope)
+    ),
     "SpecialLogNdtrBackward0": of_input(lambda x, slope: -slope * (x + slope)),
     "PolygammaBackward0": pointwise(_polygamma),
     "PowBackward0": pointwise(_power),

@@ -12,6 +12,14 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import linear_push, linear_spread, the_reach
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.rule import Place, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
+from gradwright.ground.torch_versions.tensors import (
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    upsample_nearest_exact1d,
+    upsample_nearest_exact2d,
+    upsample_nearest_exact3d,
+)
 
 aten = torch.ops.aten
 
@@ -37,11 +45,11 @@ def _average(axes: int) -> Rule:
     def apply(step: Step, stack: Tensor) -> Tensor:
         node = step.node
         settings = (
-            node._saved_kernel_size,
-            node._saved_stride,
-            node._saved_padding,
-            node._saved_ceil_mode,
-            node._saved_count_include_pad,
+            read_saved(node, "kernel_size"),
+            read_saved(node, "stride"),
+            read_saved(node, "padding"),
+            read_saved(node, "ceil_mode"),
+            read_saved(node, "count_include_pad"),
         )
         return _planes(step, stack, axes + 1, lambda planes: pool(planes, *settings, _absolute(node)))
 
@@ -52,11 +60,11 @@ def _average(axes: int) -> Rule:
 
 
 def _absolute(node: Any) -> int | None:
-    return None if node._saved_divisor_override is None else int(node._saved_divisor_override)
+    return None if read_saved(node, "divisor_override") is None else int(read_saved(node, "divisor_override"))
 
 
 def _adaptive_average(axes: int) -> Rule:
-    pool = {2: aten._adaptive_avg_pool2d, 3: aten._adaptive_avg_pool3d}[axes]
+    pool = {2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}[axes]
 
     def apply(step: Step, stack: Tensor) -> Tensor:
         return _planes(step, stack, axes + 1, lambda planes: pool(planes, step.shape()[-axes:]))
@@ -67,7 +75,7 @@ def _adaptive_average(axes: int) -> Rule:
 def _maximum(axes: int, windowed: bool) -> Rule:
     def apply(step: Step, stack: Tensor) -> Tensor:
         # the saved index counts along the flattened plane
-        index = step.node._saved_result1.flatten(-axes)
+        index = read_saved(step.node, "result1").flatten(-axes)
         chosen = stack.flatten(-axes).gather(-1, index.expand(len(stack), *index.shape))
         return chosen.reshape(len(stack), *step.shape())
 
@@ -79,11 +87,11 @@ def _maximum(axes: int, windowed: bool) -> Rule:
             return {0: mixed.reshape(*mixed.shape[:-1], *(1,) * axes).expand(len(into), *step.shape())}
         pool = {2: torch.nn.functional.max_pool2d, 3: torch.nn.functional.max_pool3d}[axes]
         settings = (
-            node._saved_kernel_size,
-            node._saved_stride or None,
-            node._saved_padding,
-            node._saved_dilation,
-            node._saved_ceil_mode,
+            read_saved(node, "kernel_size"),
+            read_saved(node, "stride") or None,
+            read_saved(node, "padding"),
+            read_saved(node, "dilation"),
+            read_saved(node, "ceil_mode"),
         )
         seen = into.to(torch.float32)
         return {0: _planes(step, seen, axes + 1, lambda planes: pool(planes, *settings)) > 0}
@@ -94,9 +102,9 @@ def _maximum(axes: int, windowed: bool) -> Rule:
 def _resized(resize: Any, names: Sequence[str], axes: int, aligned: bool, positive: bool = True) -> Rule:
     def apply(step: Step, stack: Tensor) -> Tensor:
         node = step.node
-        corners = (node._saved_align_corners,) if aligned else ()
-        scales = [getattr(node, f"_saved_{name}") for name in names]
-        size = node._saved_output_size
+        corners = (read_saved(node, "align_corners"),) if aligned else ()
+        scales = [read_saved(node, name) for name in names]
+        size = read_saved(node, "output_size")
         return _planes(step, stack, axes + 1, lambda planes: resize(planes, size, *corners, *scales))
 
     return Rule(_apart(axes), linear_push(apply), linear_spread(apply) if positive else None)
@@ -118,7 +126,12 @@ def _from_patches() -> Rule:
 
 
 def _window(node: Any) -> tuple[Any, ...]:
-    return node._saved_kernel_size, node._saved_dilation, node._saved_padding, node._saved_stride
+    return (
+        read_saved(node, "kernel_size"),
+        read_saved(node, "dilation"),
+        read_saved(node, "padding"),
+        read_saved(node, "stride"),
+    )
 
 
 _1D, _2D, _3D = ("scales",), ("scales_h", "scales_w"), ("scales_d", "scales_h", "scales_w")
@@ -136,9 +149,9 @@ RULES = {
     "UpsampleNearest1DBackward0": _resized(aten.upsample_nearest1d, _1D, 1, False),
     "UpsampleNearest2DBackward0": _resized(aten.upsample_nearest2d, _2D, 2, False),
     "UpsampleNearest3DBackward0": _resized(aten.upsample_nearest3d, _3D, 3, False),
-    "UpsampleNearestExact1DBackward0": _resized(aten._upsample_nearest_exact1d, _1D, 1, False),
-    "UpsampleNearestExact2DBackward0": _resized(aten._upsample_nearest_exact2d, _2D, 2, False),
-    "UpsampleNearestExact3DBackward0": _resized(aten._upsample_nearest_exact3d, _3D, 3, False),
+    "UpsampleNearestExact1DBackward0": _resized(upsample_nearest_exact1d, _1D, 1, False),
+    "UpsampleNearestExact2DBackward0": _resized(upsample_nearest_exact2d, _2D, 2, False),
+    "UpsampleNearestExact3DBackward0": _resized(upsample_nearest_exact3d, _3D, 3, False),
     "UpsampleLinear1DBackward0": _resized(aten.upsample_linear1d, _1D, 1, True),
     "UpsampleBilinear2DBackward0": _resized(aten.upsample_bilinear2d, _2D, 2, True),
     "UpsampleTrilinear3DBackward0": _resized(aten.upsample_trilinear3d, _3D, 3, True),

@@ -12,6 +12,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import added, linear_push, moved, real, the_jet, the_reach, wrapped
 from gradwright.derivatives.nodes.reach import summed_reach
 from gradwright.derivatives.nodes.rule import Jet, Place, Pushes, Rule
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 #: From a step, the value it reduces and its jet: the jets of the outputs, with the reduced axes kept.
 Kernel: TypeAlias = Callable[[Step, Jet, int], Sequence[Jet]]
@@ -20,7 +21,7 @@ Kernel: TypeAlias = Callable[[Step, Jet, int], Sequence[Jet]]
 def reduced(step: Step) -> tuple[int, ...]:
     """The axes that a step reduces; a node that saved none of them, or an empty list, reduces all."""
     ndim = len(step.inputs[0].shape)
-    saved = getattr(step.node, "_saved_dim", None)
+    saved = read_saved(step.node, "dim", None)
     dims = [saved] if isinstance(saved, int) else saved or range(ndim)
     return tuple(sorted(wrapped(dim, ndim) for dim in dims))
 
@@ -35,7 +36,7 @@ def reduction_batch(step: Step, place: Place, number: int) -> Sequence[Place | N
 def reduction_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     """Whatever reaches an entry along the reduced axes reaches the result."""
     pattern = summed_reach(the_reach(reach), reduced(step), _keepdim(step))
-    return dict.fromkeys(range(len(step.node._input_metadata)), pattern)
+    return dict.fromkeys(range(len(output_metadata(step.node))), pattern)
 
 
 def reduction(kernel: Kernel, pushes: Pushes | None = None) -> Rule:
@@ -73,7 +74,7 @@ def kept(step: Step, result: Tensor) -> Tensor:
 
 
 def _keepdim(step: Step) -> bool:
-    return bool(getattr(step.node, "_saved_keepdim", False))
+    return bool(read_saved(step.node, "keepdim", False))
 
 
 def _count(step: Step) -> int:
@@ -94,12 +95,12 @@ def _mean(step: Step, stack: Tensor) -> Tensor:
 
 
 def _nansum(step: Step, stack: Tensor) -> Tensor:
-    return total(stack.masked_fill(step.node._saved_self.isnan(), 0), behind(step))
+    return total(stack.masked_fill(read_saved(step.node, "self").isnan(), 0), behind(step))
 
 
 def _extreme(step: Step, stack: Tensor) -> Tensor:
     # autograd shares a cotangent equally among the entries that tie
-    tied = (step.node._saved_self == kept(step, step.node._saved_result)).to(stack.dtype)
+    tied = (read_saved(step.node, "self") == kept(step, read_saved(step.node, "result"))).to(stack.dtype)
     return total(stack * (tied / total(tied, behind(step))), behind(step))
 
 
@@ -108,7 +109,7 @@ def _chosen(step: Step, stack: Tensor) -> Tensor:
     (axis,) = behind(step) or (None,)
     if axis is None:
         return stack
-    index = kept(step, step.node._saved_indices)
+    index = kept(step, read_saved(step.node, "indices"))
     return stack.gather(axis, index.expand(len(stack), *index.shape))
 
 
@@ -120,7 +121,7 @@ def _prod(step: Step, jet: Jet, order: int) -> Sequence[Jet]:
             parts = [part for whole in parts for part in whole.chunk(whole.shape[axis], axis)]
         return parts
 
-    values, firsts = factors(step.node._saved_self), factors(jet.first)
+    values, firsts = factors(read_saved(step.node, "self")), factors(jet.first)
     seconds = [None] * len(values) if jet.second is None else factors(jet.second)
     value, first, second = values[0], firsts[0], seconds[0]
     for x, tangent, swing in zip(values[1:], firsts[1:], seconds[1:], strict=True):
@@ -140,14 +141,14 @@ def _few(step: Step, order: int) -> bool:
 
 def _norm(name: str) -> Rule:
     def order_of(step: Step) -> object:
-        return getattr(step.node, f"_saved_{name}")
+        return read_saved(step.node, name)
 
     def kernel(step: Step, jet: Jet, order: int) -> Sequence[Jet]:
-        x, axes = step.node._saved_self, behind(step)
+        x, axes = read_saved(step.node, "self"), behind(step)
         if order_of(step) == 1:
             return _linear_kernel(x.sign(), jet, axes)
         # y = |x|: with e = x / y, y' = <e, x'> and y'' = <e, x''> + (|x'|^2 - y'^2) / y; 0 at y = 0, as autograd has it
-        y = kept(step, step.node._saved_result)
+        y = kept(step, read_saved(step.node, "result"))
         zero = y == 0
         safe = y.masked_fill(zero, 1)
         (made,) = _linear_kernel((x / safe).masked_fill(zero, 0), jet, axes)
@@ -166,8 +167,8 @@ def _linear_kernel(weight: Tensor, jet: Jet, axes: tuple[int, ...]) -> Sequence[
 
 def _variance(step: Step, jet: Jet, order: int) -> Jet:
     # v = |c|^2 / m with c = x - mean(x): v' = 2 <c, x'> / m, v'' = 2 (<c, x''> + |x' - mean(x')|^2) / m
-    x, axes, count = step.node._saved_self, behind(step), _count(step)
-    correction = step.node._saved_correction
+    x, axes, count = read_saved(step.node, "self"), behind(step), _count(step)
+    correction = read_saved(step.node, "correction")
     scale = 2 / max(count - (1 if correction is None else correction), 0)
     centred = (x - total(x, axes) / count) * scale
     (made,) = _linear_kernel(centred, jet, axes)
@@ -197,7 +198,7 @@ def _only_reals(kernel: Kernel) -> Rule:
 
 
 def _spare(step: Step) -> bool:
-    correction = step.node._saved_correction
+    correction = read_saved(step.node, "correction")
     return _count(step) > (1 if correction is None else correction)
 
 
@@ -224,9 +225,12 @@ RULES = {
     "VarBackward0": _only_reals(lambda step, jet, order: [_variance(step, jet, order)]),
     "VarMeanBackward0": _only_reals(lambda step, jet, order: [_variance(step, jet, order), _mean_beside(step, jet)]),
     "StdBackward0": _only_reals(
-        lambda step, jet, order: [_deviation(step, jet, order, step.node._saved_result)],
+        lambda step, jet, order: [_deviation(step, jet, order, read_saved(step.node, "result"))],
     ),
     "StdMeanBackward0": _only_reals(
-        lambda step, jet, order: [_deviation(step, jet, order, step.node._saved_result0), _mean_beside(step, jet)],
+        lambda step, jet, order: [
+            _deviation(step, jet, order, read_saved(step.node, "result0")),
+            _mean_beside(step, jet),
+        ],
     ),
 }

@@ -15,6 +15,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.algebra import Linear, linear_push, linear_spread, moved, wrapped
 from gradwright.derivatives.nodes.elementwise import joined, same_place
 from gradwright.derivatives.nodes.rule import Batch, Place, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def rearranged(batch: Batch, apply: Linear) -> Rule:
@@ -61,7 +62,7 @@ def _reshape(step: Step, stack: Tensor) -> Tensor:
 
 def _permutation(step: Step) -> list[int]:
     ndim = len(step.shape())
-    return [wrapped(dim, ndim) for dim in step.node._saved_dims]
+    return [wrapped(dim, ndim) for dim in read_saved(step.node, "dims")]
 
 
 def _permute(step: Step, stack: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def _permute(step: Step, stack: Tensor) -> Tensor:
 
 def _swapped(step: Step) -> tuple[int, int]:
     ndim = len(step.shape())
-    return wrapped(step.node._saved_dim0, ndim), wrapped(step.node._saved_dim1, ndim)
+    return wrapped(read_saved(step.node, "dim0"), ndim), wrapped(read_saved(step.node, "dim1"), ndim)
 
 
 def _transposed(step: Step, axis: int) -> int:
@@ -109,7 +110,7 @@ def _repeated(step: Step, place: Place, number: int) -> Sequence[Place | None]:
 def _repeat(step: Step, stack: Tensor) -> Tensor:
     # along an axis of size 1, or one that is expanded itself, copies are made by expanding
     filled = _filled(step, stack)
-    by = [1, *step.node._saved_repeats]
+    by = [1, *read_saved(step.node, "repeats")]
     for axis in range(1, filled.ndim):
         if filled.shape[axis] == 1 or (filled.shape[axis] > 1 and filled.stride(axis) == 0):
             filled, by[axis] = filled.narrow(axis, 0, 1), 1
@@ -117,7 +118,7 @@ def _repeat(step: Step, stack: Tensor) -> Tensor:
 
 
 def _both(step: Step, ndim: int) -> tuple[int, int]:
-    return wrapped(step.node._saved_dim1, ndim), wrapped(step.node._saved_dim2, ndim)
+    return wrapped(read_saved(step.node, "dim1"), ndim), wrapped(read_saved(step.node, "dim2"), ndim)
 
 
 def signed(number: int) -> int:
@@ -141,7 +142,7 @@ def _of_diagonal(step: Step, axis: int) -> int | None:
 
 def _diagonal(step: Step, stack: Tensor) -> Tensor:
     first, second = _both(step, stack.ndim - 1)
-    return stack.diagonal(signed(step.node._saved_offset), first + 1, second + 1)
+    return stack.diagonal(signed(read_saved(step.node, "offset")), first + 1, second + 1)
 
 
 def _into_diagonal(step: Step, axis: int) -> int | None:
@@ -152,23 +153,23 @@ def _into_diagonal(step: Step, axis: int) -> int | None:
 
 def _diag_embed(step: Step, stack: Tensor) -> Tensor:
     first, second = _both(step, stack.ndim)
-    return torch.diag_embed(stack, signed(step.node._saved_offset), first + 1, second + 1)
+    return torch.diag_embed(stack, signed(read_saved(step.node, "offset")), first + 1, second + 1)
 
 
 def _diagonal_scatter(step: Step, stack: Tensor) -> Tensor:
     first, second = _both(step, stack.ndim)
     empty = stack.new_zeros(len(stack), *step.shape())
-    return torch.diagonal_scatter(empty, stack, signed(step.node._saved_offset), first + 1, second + 1)
+    return torch.diagonal_scatter(empty, stack, signed(read_saved(step.node, "offset")), first + 1, second + 1)
 
 
 def _of_windows(step: Step, axis: int) -> int | None:
     last = len(step.shape()) - 1
-    return None if axis in (wrapped(step.node._saved_dimension, last), last) else axis
+    return None if axis in (wrapped(read_saved(step.node, "dimension"), last), last) else axis
 
 
 def _unfold(step: Step, stack: Tensor) -> Tensor:
-    dim = wrapped(step.node._saved_dimension, stack.ndim - 1)
-    return stack.unfold(dim + 1, step.node._saved_size, step.node._saved_step)
+    dim = wrapped(read_saved(step.node, "dimension"), stack.ndim - 1)
+    return stack.unfold(dim + 1, read_saved(step.node, "size"), read_saved(step.node, "step"))
 
 
 def _before_image(step: Step, axis: int) -> int | None:
@@ -176,25 +177,25 @@ def _before_image(step: Step, axis: int) -> int | None:
 
 
 def _pixel_shuffle(step: Step, stack: Tensor) -> Tensor:
-    return torch.pixel_shuffle(stack, step.node._saved_upscale_factor)
+    return torch.pixel_shuffle(stack, read_saved(step.node, "upscale_factor"))
 
 
 def _pixel_unshuffle(step: Step, stack: Tensor) -> Tensor:
-    return torch.pixel_unshuffle(stack, step.node._saved_downscale_factor)
+    return torch.pixel_unshuffle(stack, read_saved(step.node, "downscale_factor"))
 
 
 def _channel_shuffle(step: Step, stack: Tensor) -> Tensor:
-    count, groups = stack.shape[2], step.node._saved_groups
+    count, groups = stack.shape[2], read_saved(step.node, "groups")
     split = stack.reshape(*stack.shape[:2], groups, count // groups, *stack.shape[3:])
     return split.transpose(2, 3).reshape(stack.shape)
 
 
 def _tril(step: Step, stack: Tensor) -> Tensor:
-    return stack.tril(signed(step.node._saved_diagonal))
+    return stack.tril(signed(read_saved(step.node, "diagonal")))
 
 
 def _triu(step: Step, stack: Tensor) -> Tensor:
-    return stack.triu(signed(step.node._saved_diagonal))
+    return stack.triu(signed(read_saved(step.node, "diagonal")))
 
 
 RESHAPED = rearranged(_reshaped, _reshape)

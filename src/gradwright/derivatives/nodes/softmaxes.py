@@ -12,6 +12,7 @@ from gradwright.derivatives.nodes.algebra import added, linear_push, linear_spre
 from gradwright.derivatives.nodes.reach import mixed_reach
 from gradwright.derivatives.nodes.reductions import behind, kept, reduction, total
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def along_axis_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -42,13 +43,13 @@ def softmax_jet(weights: Tensor, jet: Jet, axis: int, order: int) -> Jet:
 
 
 def _softmax(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
-    return {0: softmax_jet(step.node._saved_result, the_jet(jets), _from_end(step), order)}
+    return {0: softmax_jet(read_saved(step.node, "result"), the_jet(jets), _from_end(step), order)}
 
 
 def _log_softmax(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     # y = x - l with l = logsumexp(x): y' = x' - <s, x'>, y'' = x'' - <s, x''> - <s, (x' - <s, x'>)^2>
     jet, axis = the_jet(jets), _from_end(step)
-    weights = step.node._saved_result.exp()
+    weights = read_saved(step.node, "result").exp()
     first = jet.first - (weights * jet.first).sum(axis, keepdim=True)
     if order == 1:
         return {0: Jet(first)}
@@ -61,8 +62,8 @@ def _log_softmax(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[
 
 def _logsumexp(step: Step, jet: Jet, order: int) -> Sequence[Jet]:
     # l' = <s, x'>, l'' = <s, x''> + <s, (x' - l')^2> with s = exp(x - l)
-    result, axes = kept(step, step.node._saved_result), behind(step)
-    weights = (step.node._saved_self - result.masked_fill(result == -torch.inf, 0)).exp()
+    result, axes = kept(step, read_saved(step.node, "result")), behind(step)
+    weights = (read_saved(step.node, "self") - result.masked_fill(result == -torch.inf, 0)).exp()
     first = total(weights * jet.first, axes)
     if order == 1:
         return [Jet(first)]
@@ -77,7 +78,7 @@ def _cumsum(step: Step, stack: Tensor) -> Tensor:
 
 def _chosen(step: Step, stack: Tensor) -> Tensor:
     # sort, topk, cummax: entries moved along the axis by saved indices
-    index = step.node._saved_indices
+    index = read_saved(step.node, "indices")
     return stack.gather(_from_end(step), index.expand(len(stack), *index.shape)) if index.ndim else stack
 
 
@@ -92,7 +93,7 @@ def _chosen_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, T
 def _gated(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[int, Jet]:
     # y = a g with g = sigmoid(b), a and b the halves: y'' = a'' g + a g'' + 2 a' g', g' = g (1 - g) b'
     jet, axis = the_jet(jets), _from_end(step)
-    a, b = step.node._saved_self.chunk(2, axis)
+    a, b = read_saved(step.node, "self").chunk(2, axis)
     gate = b.sigmoid()
     slope = gate * (1 - gate)
     of_a, of_b = jet.first.chunk(2, axis)

@@ -14,6 +14,7 @@ from gradwright.derivatives.graph.target import Target
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.methods.carrying import wrong_under_vmap
 from gradwright.derivatives.per_sample.captured import vjp
+from gradwright.ground.torch_versions.nodes import forward_class, read_saved
 
 
 def pulled_alone(
@@ -70,5 +71,5 @@ def pulled_alone(
 
 def _unfit(step: Step, create_graph: bool) -> bool:
     """Whether vmap can't take the step's backward: it is written in Python, sparse, or comes out wrong."""
-    python, sparse = hasattr(step.node, "_forward_cls"), getattr(step.node, "_saved_sparse", False)
+    python, sparse = (forward_class(step.node) is not None), read_saved(step.node, "sparse", False)
     return bool(python or sparse or wrong_under_vmap(step, create_graph))

@@ -12,6 +12,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.per_sample.alone import pulled_alone
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.followed import Key
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 
 def _reshaped(step: Step, part: Tensor) -> Tensor:
@@ -23,12 +24,14 @@ def _signed(dim: int) -> int:
 
 
 def _swapped(step: Step, part: Tensor) -> Tensor:
-    axes = [_signed(dim) % (part.ndim - 1) + 1 for dim in (step.node._saved_dim0, step.node._saved_dim1)]
+    axes = [
+        _signed(dim) % (part.ndim - 1) + 1 for dim in (read_saved(step.node, "dim0"), read_saved(step.node, "dim1"))
+    ]
     return part.transpose(*axes)
 
 
 def _permuted(step: Step, part: Tensor) -> Tensor:
-    dims = [_signed(dim) % (part.ndim - 1) + 1 for dim in step.node._saved_dims]
+    dims = [_signed(dim) % (part.ndim - 1) + 1 for dim in read_saved(step.node, "dims")]
     back = [0] * part.ndim
     for place, dim in enumerate(dims):
         back[dim] = place + 1
@@ -52,8 +55,8 @@ SHAPES: dict[str, Callable[[Step, Tensor], Tensor]] = {
 
 def _weight_norm(step: Step, part: Tensor) -> tuple[Tensor, Tensor]:
     """w = g v / |v|, the norm over all axes but one: dg = <dw, v> / |v|, dv = g / |v| (dw - v <dw, v> / |v|^2)."""
-    direction, size = step.node._saved_v, step.node._saved_g
-    axes = [axis + 1 for axis in range(direction.ndim) if axis != step.node._saved_dim]
+    direction, size = read_saved(step.node, "v"), read_saved(step.node, "g")
+    axes = [axis + 1 for axis in range(direction.ndim) if axis != read_saved(step.node, "dim")]
     norm = direction.square().sum([axis - 1 for axis in axes], keepdim=True).sqrt()
     unit = direction / norm
     along = (part * unit).sum(axes, keepdim=True)
@@ -129,7 +132,7 @@ class Gathered:
 
 def _cast(part: Tensor, key: Key) -> Tensor:
     """To the dtype of the value, as the engine does: the gradient of a real value is real."""
-    dtype = key[0]._input_metadata[key[1]].dtype
+    dtype = output_metadata(key[0])[key[1]].dtype
     if part.dtype == dtype:
         return part
     return (part.real if part.is_complex() and not dtype.is_complex else part).to(dtype)

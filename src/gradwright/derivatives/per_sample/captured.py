@@ -6,19 +6,20 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, _engine_run_backward
+from torch.autograd.graph import GradientEdge
 
 from gradwright.derivatives.nodes import Place
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.boundary.rule import apart, together
 from gradwright.derivatives.per_sample.followed import Followed, Key
+from gradwright.ground.torch_versions.engine import run_engine
 
 
 def vjp(
     sources: Sequence[Tensor | GradientEdge], cotangents: Sequence[Tensor], edges: Sequence[GradientEdge], create: bool
 ) -> tuple[Tensor | None, ...]:
     """The engine, once; the graph is kept.  None where nothing depends on an edge; sparse gradients come dense."""
-    made: tuple[Tensor | None, ...] = _engine_run_backward(
+    made: tuple[Tensor | None, ...] = run_engine(
         tuple(sources), tuple(cotangents), True, create, tuple(edges), True, accumulate_grad=False
     )
     return tuple(one.to_dense() if one is not None and one.is_sparse else one for one in made)

@@ -23,6 +23,7 @@ from gradwright.derivatives.per_sample.followed import Followed, Key, follow
 from gradwright.derivatives.per_sample.room import Room, read_room
 from gradwright.derivatives.per_sample.trust import coupled_error, look, meeting_error
 from gradwright.derivatives.second_order import require_twice
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 
 def per_sample_gradients(
@@ -165,7 +166,7 @@ def _speaks_behind(asked: Asked, followed: Followed, captured: dict[Key, Tensor 
     given: dict[Key, Tensor] = {}
     for crossing in followed.crossings:
         node, number = crossing.into.key
-        seen = node._input_metadata[number]
+        seen = output_metadata(node)[number]
         given[node, number] = torch.zeros((), dtype=seen.dtype, device=seen.device).expand(tuple(seen.shape))
         cotangent = captured[crossing.source]
         if crossing.step.node not in followed.through and cotangent is not None:

@@ -10,6 +10,7 @@ from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.per_sample.asked import Asked
 from gradwright.derivatives.per_sample.followed import Followed, Key
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 #: Bytes that backwards under vmap may take at a time where nobody said how many.
 USUAL_BYTES = 256 << 20
@@ -47,7 +48,7 @@ class Room:
 
 
 def value_bytes(key: Key) -> int:
-    seen = key[0]._input_metadata[key[1]]
+    seen = output_metadata(key[0])[key[1]]
     return int(math.prod(seen.shape) * seen.dtype.itemsize)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.way import Step
+from gradwright.ground.torch_versions.nodes import read_saved
 
 #: Nodes that only look at memory another way: no bytes move.
 VIEWS = frozenset(
@@ -65,7 +66,7 @@ def _product(step: Step, size: int) -> float:
 
 def _convolution(step: Step, size: int) -> float:
     weight = step.inputs[1]
-    shape = weight.shape if weight.node is not None else step.node._saved_weight.shape
+    shape = weight.shape if weight.node is not None else read_saved(step.node, "weight").shape
     return 2.0 * size * math.prod(shape[1:])
 
 

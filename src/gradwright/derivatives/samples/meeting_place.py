@@ -15,6 +15,7 @@ from gradwright.derivatives.nodes import Place
 from gradwright.derivatives.samples.draws import random_like
 from gradwright.derivatives.samples.meeting import Meeting
 from gradwright.derivatives.samples.structure import Structure
+from gradwright.ground.torch_versions.nodes import forward_class, output_metadata
 
 
 def where_samples_meet(request: Request, structure: Structure, meeting: Meeting | None) -> str:
@@ -83,7 +84,7 @@ def _through(step: Step, number: int, place: Place, giver: int, samples: int) ->
 
 
 def _cotangent(step: Step, number: int) -> Tensor:
-    seen = step.node._input_metadata[number]
+    seen = output_metadata(step.node)[number]
     return random_like(torch.empty(seen.shape, dtype=seen.dtype, device=seen.device), 0x9E37)
 
 
@@ -98,12 +99,12 @@ def _only_sample(tensor: Tensor, place: Place, giver: int, samples: int) -> Tens
 def _run(step: Step, number: int, cotangent: Tensor) -> tuple[Tensor | None, ...]:
     """The backward of this one node: no engine, no hooks, nothing kept or freed."""
     node = step.node
-    if getattr(node, "_forward_cls", None) is None:
-        given: list[Tensor | None] = [None] * len(node._input_metadata)
+    if forward_class(node) is None:
+        given: list[Tensor | None] = [None] * len(output_metadata(node))
         given[number] = cotangent
         made = node(*given)
     else:  # a custom Function gets zeros where nothing arrives, as the engine would give it
-        zeros = [torch.zeros(seen.shape, dtype=seen.dtype, device=seen.device) for seen in node._input_metadata]
+        zeros = [torch.zeros(seen.shape, dtype=seen.dtype, device=seen.device) for seen in output_metadata(node)]
         zeros[number] = cotangent
         made = node.apply(*zeros)
     return tuple(

@@ -27,6 +27,9 @@ from gradwright.doctor.source.places import definition, is_user_file, location_i
 from gradwright.doctor.source.returns import returned_values
 from gradwright.functions.custom_gradient.call import handed_out
 from gradwright.functions.surrogate import surrogate_reason
+from gradwright.ground.torch_versions.apply import APPLY, replace_apply
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.nodes import forward_class
 
 
 def _same_forward(one: type[Function], other: type[Function]) -> bool:
@@ -65,43 +68,20 @@ class FunctionWatch:
         self._after_call = guarded(self._count_time, on_fault)
         self._skip_since = guarded(clock.skip_since, on_fault)
         self._keep_cotangents = guarded(self._copy_cotangents, on_fault)
-        self._restore: list[Callable[[], None]] = []
+        self._restore: Callable[[], None] = lambda: None
 
     def install(self) -> None:
-        """Raises: AttributeError, where this torch calls backwards in a way not known here: unseen, they would be told
-        as never called."""
-        names = ("apply", "apply_boxed")  # the second: torch 2.12 and later
-        ways_back = [name for name in names if name in BackwardCFunction.__dict__]
-        if not ways_back:
-            raise AttributeError("torch.autograd.function.BackwardCFunction has neither apply nor apply_boxed")
-        original_apply = Function.__dict__["apply"]
-        watched = self._watched_apply(original_apply)
-        Function.apply = classmethod(watched)  # type: ignore[method-assign, assignment]  # that is what watching means
-        self._restore.append(lambda: setattr(Function, "apply", original_apply))
-        for name in ways_back:
-            original = BackwardCFunction.__dict__[name]
-            setattr(BackwardCFunction, name, self._watched_backward(original))
-            self._restore.append(functools.partial(setattr, BackwardCFunction, name, original))
+        """Raises: UnsupportedTorch, where this torch calls Functions in a way not known here: unseen, backwards would
+        be told as never called."""
+        APPLY.require()
+        self._restore = replace_apply(self._forward, self._backward)
 
     def remove(self) -> None:
-        while self._restore:
-            self._restore.pop()()
-
-    def _watched_apply(self, original_apply: Any) -> Callable[..., Any]:
-        """``original_apply``: the class method as it lies in ``Function.__dict__``. It is written in Python up to torch
-        2.13 and in C from 2.14 on, where it has no ``__func__``; ``__get__`` binds either to a class."""
-
-        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            original = original_apply.__get__(None, cls)
-            if cls.__module__.startswith(_NOT_THE_USERS) or torch.compiler.is_compiling():
-                return original(*args, **kwargs)
-            return self._forward(original, cls, args, kwargs)
-
-        # Dynamo knows a bound `MyFunction.apply` by this name.
-        apply.__name__, apply.__qualname__, apply.__doc__ = "apply", "Function.apply", original_apply.__doc__
-        return apply
+        self._restore()
 
     def _forward(self, original: Callable[..., Any], cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if cls.__module__.startswith(_NOT_THE_USERS) or torch.compiler.is_compiling():
+            return original(*args, **kwargs)
         arrived = time.perf_counter()
         seen = self._before_forward(cls, args, bool(kwargs))
         if seen is None:
@@ -120,7 +100,7 @@ class FunctionWatch:
         """Before the call: a forward may write into its inputs."""
         use = self.uses.get(cls) or self._meet(cls)
         use.forward_calls += 1
-        if torch._C._are_functorch_transforms_active():
+        if are_functorch_transforms_active():
             use.transformed_calls += 1  # its backward is called by the transform, where it is not seen
             return use, None
         tracked = torch.is_grad_enabled()
@@ -144,22 +124,18 @@ class FunctionWatch:
             if kept is not None:
                 use.awaiting[node] = kept
 
-    def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(node: Any, *cotangents: Any) -> Any:
-            use = self._before_backward(node, cotangents)
-            if use is None:
-                return original(node, *cotangents)
-            started = time.perf_counter()
-            try:
-                return original(node, *cotangents)
-            finally:
-                self._after_call(use, "backward", started)
-
-        apply.__name__, apply.__doc__ = original.__name__, original.__doc__
-        return apply
+    def _backward(self, original: Callable[..., Any], node: Any, cotangents: tuple[Any, ...]) -> Any:
+        use = self._before_backward(node, cotangents)
+        if use is None:
+            return original(node, *cotangents)
+        started = time.perf_counter()
+        try:
+            return original(node, *cotangents)
+        finally:
+            self._after_call(use, "backward", started)
 
     def _look_at_backward(self, node: Any, cotangents: tuple[Any, ...]) -> FunctionUse | None:
-        use = self.uses.get(node._forward_cls)
+        use = self.uses.get(forward_class(node))
         if use is not None:
             use.backward_calls += 1
             use.nested = use.nested or (use.last_node is not None and use.last_node() is not node)

@@ -25,6 +25,9 @@ from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.late_imports import import_what_cotangents_need
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.nodes import read_saved
 
 Api = Literal["autograd.grad", "backward"]
 
@@ -183,7 +186,7 @@ class GradientWatch:
         given = {**dict(zip(_PARAMETERS[site.api], args, strict=False)), **kwargs}
         root = _only(given.get("outputs" if site.api == "autograd.grad" else "tensors"))
         site.create_graph = site.create_graph or bool(given.get("create_graph", False))
-        if root is None or torch._C._are_functorch_transforms_active():  # a wrapped tensor shows no numbers
+        if root is None or are_functorch_transforms_active():  # a wrapped tensor shows no numbers
             site.run, site.run_key = 0, None
             return None
         if site.api == "backward" and root.numel() == 1:
@@ -291,7 +294,7 @@ def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, st
             name = item.name()
             if name.startswith(_TAKES_ENTRY):
                 base = item.next_functions[0][0]
-                columns = getattr(item, "_saved_dim", 0) != 0 or (base and base.name().startswith(_TURNED))
+                columns = read_saved(item, "dim", 0) != 0 or (base and base.name().startswith(_TURNED))
                 if summed and columns:
                     return None, "", ()  # the sum trick, one column at a time
                 while base is not None and base.name().startswith(_TAKES_ENTRY):
@@ -301,7 +304,7 @@ def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, st
                 return (
                     (_number(base), inputs),
                     "entries of one tensor",
-                    tuple(getattr(item, "_saved_self_sym_sizes", ())),
+                    tuple(read_saved(item, "self_sym_sizes", ())),
                 )
             summed = summed or name.startswith(_SUMS)
         front = list(itertools.islice((edge[0] for item in front for edge in item.next_functions if edge[0]), 16))
@@ -311,7 +314,7 @@ def _entry_of(root: Tensor, cotangent: Tensor | None, wrt: Any) -> tuple[Any, st
 def _sums_rows_of(node: Any, wrt: Any) -> bool:
     """Whether a node is a sum over what the differentiated tensor has as its first dimension: the batch."""
     inputs = _only(wrt)
-    sizes, dims = getattr(node, "_saved_self_sym_sizes", ()), getattr(node, "_saved_dim", None)
+    sizes, dims = read_saved(node, "self_sym_sizes", ()), read_saved(node, "dim", None)
     if inputs is None or inputs.dim() == 0 or not node.name().startswith(_SUMS) or not isinstance(dims, tuple):
         return False
     wrapped = [dim - (1 << 64) if dim >= 1 << 63 else dim for dim in dims]
@@ -319,7 +322,7 @@ def _sums_rows_of(node: Any, wrt: Any) -> bool:
 
 
 def _number(node: Any) -> tuple[str, int]:
-    return node.name(), node._sequence_nr()
+    return node.name(), sequence_number(node)
 
 
 def _place(code: CodeType) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gradwright.errors import GradwrightError
+from gradwright.errors import GradwrightError, UnsupportedTorch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +36,7 @@ def guarded(call: Callable[P, T], on_fault: OnFault) -> Callable[P, T | None]:
 
 
 _DOCTOR = str(Path(__file__).resolve().parents[1]) + os.sep
+_CAPABILITIES = str(Path(__file__).resolve().parents[2] / "ground" / "torch_versions") + os.sep
 # What our stand-ins call on the script's behalf: by these names, so that what it raises is known for the script's.
 _HANDED_ON = ("original(", "execute(", "exec(", "compile(", "find(", "runpy.")
 
@@ -53,9 +54,17 @@ def is_own_fault(error: BaseException) -> bool:
     False
     """
     if not isinstance(error, Exception) or isinstance(error, (SyntaxError, GradwrightError)):
-        return False
+        return isinstance(error, UnsupportedTorch) and _asks_for_torchs_parts(error)
     innermost = (traceback.extract_tb(error.__traceback__) or [None])[-1]
     if innermost is None or not innermost.filename.startswith(_DOCTOR):
         return False
     line = linecache.getline(innermost.filename, innermost.lineno or 0).encode()
     return not line[innermost.colno or 0 :].decode(errors="replace").startswith(_HANDED_ON)
+
+
+def _asks_for_torchs_parts(error: BaseException) -> bool:
+    """Whether it was the doctor that asked for what this torch lacks: a library function that the script called may
+    have done so too."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    outside = [name for name in frames if not name.startswith(_CAPABILITIES)]
+    return bool(outside) and outside[-1].startswith(_DOCTOR)

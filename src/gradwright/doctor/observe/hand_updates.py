@@ -25,6 +25,7 @@ from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.tensors import version_of
 
 _SAMPLE = 4  # leaves that are looked at
 _ELEMENTS = 64  # of each, to see whether it moved: a write through `.data` leaves the version as it was
@@ -51,14 +52,14 @@ class _Seen:
         grad = leaf.grad if leaf is not None else None
         if grad is None or grad is not self.grad() or not bool(torch.any(grad.detach() != 0)):
             return False
-        return grad._version == self.version or _is_clamped(self.grad_values, _some_of(grad))
+        return version_of(grad) == self.version or _is_clamped(self.grad_values, _some_of(grad))
 
     def clipped(self) -> None:
         """See NOTE [clipped, then used]: the gradient that it has now is the one that an update will use."""
         leaf = self.leaf()
         grad = leaf.grad if leaf is not None else None
         if grad is not None and grad is self.grad() and not self.moved():
-            self.version = grad._version
+            self.version = version_of(grad)
 
 
 class HandUpdateWatch(Looker):
@@ -104,7 +105,7 @@ class HandUpdateWatch(Looker):
             return
         leaves = [leaf for reference in self._leaves if (leaf := reference()) is not None]
         self._seen = [
-            _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), leaf.grad._version, _some_of(leaf), _some_of(leaf.grad))
+            _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), version_of(leaf.grad), _some_of(leaf), _some_of(leaf.grad))
             for leaf in leaves
             if leaf.grad is not None and leaf.grad.layout is torch.strided and bool(torch.any(leaf.grad != 0))
         ]

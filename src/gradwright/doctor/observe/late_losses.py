@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
+
 KEPT = 64  # scalars, of 512 bytes each as CUDA allocates them: one wait in so many steps
 
 S = TypeVar("S")
@@ -38,7 +40,7 @@ class LateLosses(Generic[S]):
 
     def keep(self, site: S, loss: Tensor) -> None:
         """Never waits, unless it is the last that there is room for."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():
+        with torch.no_grad(), DisableTorchFunction():
             self._kept.append((site, loss.detach().clone().reshape(())))
         if len(self._kept) >= KEPT:
             self.read_all()

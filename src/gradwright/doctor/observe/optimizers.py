@@ -34,6 +34,7 @@ from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.tensors import version_of
 
 # Parameters of an optimizer whose gradients are remembered, and how many are looked at to find them.
 _SAMPLE, _LOOKED_AT = 4, 16
@@ -55,7 +56,7 @@ class Remembered:
 
     def untouched(self) -> bool:
         grad = self.now()
-        return grad is not None and grad._version == self.version
+        return grad is not None and version_of(grad) == self.version
 
 
 @dataclass
@@ -171,7 +172,7 @@ class OptimizerWatch:
         known = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
         for parameter in islice((p for p in known if p.grad.layout is torch.strided), _LOOKED_AT):
             if _any(parameter.grad):
-                yield Remembered(weakref.ref(parameter), weakref.ref(parameter.grad), parameter.grad._version)
+                yield Remembered(weakref.ref(parameter), weakref.ref(parameter.grad), version_of(parameter.grad))
 
     def _meet(self, optimizer: Optimizer) -> OptimizerUse:
         frame = user_frame(5)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch._C import DisableTorchFunction, _len_torch_dispatch_stack
 
 from gradwright.doctor.session.facts import Fact, MachineLimits, OpsPerLine
 from gradwright.doctor.session.model import NotExamined, Report
+from gradwright.ground.torch_versions.modes import DisableTorchFunction, len_torch_dispatch_stack
 
 Clock = Callable[[], float]
 
@@ -62,7 +62,7 @@ def machine_limits(devices: Iterable[torch.device], clock: Clock = time.perf_cou
     Cost: about 0.15 s and 64 MiB. Raises: RuntimeError or MemoryError if there is no such memory.
     """
     kinds = {(device.type, device.index or 0) for device in devices}
-    if len(kinds) != 1 or next(iter(kinds))[0] not in SIDE or _len_torch_dispatch_stack():
+    if len(kinds) != 1 or next(iter(kinds))[0] not in SIDE or len_torch_dispatch_stack():
         return None
     (kind, index), = kinds  # fmt: skip
     device = torch.device(kind, index) if kind == "cuda" else torch.device("cpu")

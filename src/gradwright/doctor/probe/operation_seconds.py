@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.probe.line_seconds import Clock
 from gradwright.doctor.probe.tracing import EnoughTraced, Instruction, subject_frame
 from gradwright.ground.clock import now
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 _CHECKED_EVERY = 64  # operations
 

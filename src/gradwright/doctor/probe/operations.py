@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.source.seen import Key
 from gradwright.ground.operations import only_views
 from gradwright.ground.tensors import tensor_bytes, tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 MOST_OPERATIONS = 2_000  # of one call: beyond it the body is a loop, which is another rule's matter
 

@@ -12,12 +12,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from gradwright.doctor.source.places import is_library_file, is_user_file
 from gradwright.ground.operations import only_views, touched
 from gradwright.ground.tensors import tensor_bytes, tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.operators import packet_of
 
 Instruction = tuple[CodeType, int]
 
@@ -71,7 +72,7 @@ class Trace:
 
 def flops_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Of one dense product or convolution, by torch's own table; 0 of any other operation."""
-    formula = flop_registry.get(getattr(func, "_overloadpacket", None))
+    formula = flop_registry.get(packet_of(func))
     if formula is None or any(tensor.layout is not torch.strided for tensor in tensors_in(args, 2)):
         return 0
     return int(formula(*args, **(kwargs or {}), out_val=result))

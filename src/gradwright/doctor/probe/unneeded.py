@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.checking import input_names
 from gradwright.checking.chance import reproducible, signed
@@ -19,6 +18,8 @@ from gradwright.doctor.probe.attempts import Limits, attempt
 from gradwright.doctor.probe.shrink import describe, fresh
 from gradwright.doctor.session.facts import Fact, UnneededGradient
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.operators import schema_of
 
 REPETITIONS = 5
 
@@ -110,7 +111,7 @@ class _Slice(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
         seconds = time.perf_counter() - started
         given = list(tensors_in((args, kwargs or {})))
         made = list(tensors_in(result))
-        mutated = given if func._schema.is_mutable else []
+        mutated = given if schema_of(func).is_mutable else []
         self._alive += made
         self.all.append(_Operation(_memories(given), _memories([*made, *mutated]), seconds))
         return result

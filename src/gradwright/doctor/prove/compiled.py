@@ -9,10 +9,9 @@ import types
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from gradwright.doctor.prove import faults
 from gradwright.doctor.session.proposal import Proposal
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 BOM = "\ufeff"
 _MAKER = "__gradwright_make__"

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.ground.operations import moved_bytes
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 MOST_OPERATIONS = 20_000
 Work = tuple[int, int]  # operations, and the bytes that they read and write

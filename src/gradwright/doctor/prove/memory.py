@@ -6,9 +6,9 @@ import weakref
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from gradwright.doctor.prove.counting import MOST_OPERATIONS, Counting
+from gradwright.ground.torch_versions.trees import tree_leaves
 
 
 class PeakBytes(Counting):  # type: ignore[no-untyped-call]  # torch's __init_subclass__

@@ -18,6 +18,7 @@ from gradwright.doctor.prove.copies import arguments, own_copy
 from gradwright.doctor.prove.noticed import chance_mark, mark, shared
 from gradwright.doctor.prove.specimens import Args, describe, random
 from gradwright.doctor.prove.trees import is_real_tensor, named_leaves, tensor_names, tensors
+from gradwright.ground.torch_versions.modules import deterministic_algorithms, set_deterministic_algorithms
 
 CotangentKind = Literal["signed", "expanded", "transposed", "0, inf and NaN"]
 
@@ -97,12 +98,12 @@ def _memory_filled() -> Iterator[None]:
 
     By torch's own switch, past its Python door, which imports the compiler.
     """
-    before = torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()
-    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    before = deterministic_algorithms()
+    set_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        torch._C._set_deterministic_algorithms(before[0], warn_only=before[1])
+        set_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from gradwright.doctor.rerun.request import AFTER, ANSWER, Request
 from gradwright.doctor.source.imports import WatchedImports, compile_main
 from gradwright.doctor.source.places import home, location_in, relative, user_frame
 from gradwright.doctor.source.transform import HOOK_NAME
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 if TYPE_CHECKING:
     from gradwright.checking.nonfinite import NonfiniteBegin, NonfiniteWatch
@@ -164,9 +165,8 @@ def _one_number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _value(loss: Any) -> float | None:
     """Read where no watch sees it."""
-    import torch
 
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         try:
             return float(loss.detach())
         except Exception:  # complex, or without values

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import _engine_run_backward
 
 from gradwright.exercises.grading.grading import Grading, called_as, defined_at
 from gradwright.exercises.grading.inputs import Case, Draws
 from gradwright.exercises.grading.learner import guarded, quiet
 from gradwright.exercises.grading.limits import NoLimits
+from gradwright.ground.torch_versions.engine import run_engine
 
 
 @dataclass
@@ -91,7 +91,7 @@ def vjp(result: Tensor, leaves: list[Tensor], cotangent: Tensor, *, create_graph
         return [torch.zeros_like(leaf) for leaf in leaves]
     # What torch.autograd.grad calls. That itself would be handed to a TorchFunctionMode, which is off inside of it, so
     # that whoever watches would not see what the backward calls.
-    given = _engine_run_backward(
+    given = run_engine(
         (result,),
         (cotangent,),
         create_graph,

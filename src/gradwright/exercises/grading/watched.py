@@ -12,9 +12,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.operators import schema_of
 
 
 @dataclass
@@ -41,7 +42,7 @@ class _Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self._seen.operations[func._schema.name.partition("::")[2]] += 1
+        self._seen.operations[schema_of(func).name.partition("::")[2]] += 1
         sizes = [one.untyped_storage().nbytes() // max(one.element_size(), 1) for one in tensors_in(result)]
         self._seen.largest = max(self._seen.largest, *sizes, 0)
         return result

@@ -17,10 +17,8 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, UntypedStorage, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from gradwright.functions.custom_gradient.call import split
 from gradwright.functions.custom_gradient.contract import Inputs
@@ -29,7 +27,11 @@ from gradwright.functions.custom_gradient.messages import complaint, listed
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.ground.outside import named_by, sources
 from gradwright.ground.tensors import tensors_in
-from gradwright.ground.uncompiled import uncompiled, uncompiled_throughout
+from gradwright.ground.torch_versions.dynamo import uncompiled, uncompiled_throughout
+from gradwright.ground.torch_versions.levels import forward_level, is_functorch_wrapped_tensor, set_forward_grad_enabled
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
+from gradwright.ground.torch_versions.tensors import memory_id, version_of
+from gradwright.ground.torch_versions.trees import tree_leaves
 
 
 @uncompiled
@@ -103,15 +105,15 @@ class _Watch(TorchFunctionMode):
             elif tensor.is_floating_point() or tensor.is_complex():
                 self.marked[id(tensor)] = (tensor, found)
         memories = map(_memory, written if found else ())
-        self.written |= {memory._cdata: (memory, found) for memory in memories if memory is not None}
+        self.written |= {memory_id(memory): (memory, found) for memory in memories if memory is not None}
         return result
 
     def behind(self, tensor: Tensor) -> list[Tensor]:
         """The strangers that a tensor is made of."""
         if id(tensor) in self.marked:
             return self.marked[id(tensor)][1]
-        if self.written and (memory := _memory(tensor)) is not None and memory._cdata in self.written:
-            return self.written[memory._cdata][1]
+        if self.written and (memory := _memory(tensor)) is not None and memory_id(memory) in self.written:
+            return self.written[memory_id(memory)][1]
         if id(tensor) in self.own:
             return []
         known = id(tensor) in self.named
@@ -120,22 +122,22 @@ class _Watch(TorchFunctionMode):
 
 def _has_derivative(tensor: Tensor) -> bool:
     """Does it require a gradient, or have a tangent? A forward runs with tangents off."""
-    if tensor.requires_grad or forward_ad._current_level < 0:
+    if tensor.requires_grad or forward_level() < 0:
         return tensor.requires_grad
-    with torch._C.DisableTorchFunction(), forward_ad._set_fwd_grad_enabled(True):
+    with DisableTorchFunction(), set_forward_grad_enabled(True):
         return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
 
 
 def _version(tensor: Tensor) -> int | None:
     """How often it was written to, through whichever view; ``None`` for an inference tensor, which does not count."""
-    with torch._C.DisableTorchFunction():  # a look aside, which other modes don't see
+    with DisableTorchFunction():  # a look aside, which other modes don't see
         inner = unwrapped(tensor)
-        return None if inner.is_inference() else inner._version
+        return None if inner.is_inference() else version_of(inner)
 
 
 def _memory(tensor: Tensor) -> UntypedStorage | None:
     """Where its numbers lie; ``None``, where that is in several places (sparse), or elsewhere (subclasses)."""
-    with torch._C.DisableTorchFunction(), suppress(NotImplementedError, RuntimeError):
+    with DisableTorchFunction(), suppress(NotImplementedError, RuntimeError):
         return unwrapped(tensor).untyped_storage()
     return None
 

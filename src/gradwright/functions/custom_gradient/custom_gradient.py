@@ -8,9 +8,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
-from torch._C import _are_functorch_transforms_active, _current_graph_task_id
-from torch._C._functorch import unwrap_if_dead
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from gradwright.functions.custom_gradient.call import UNKNOWN, Call
@@ -25,7 +22,9 @@ from gradwright.functions.custom_gradient.portable import portable_function, run
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.trees import TENSOR
 from gradwright.ground.declared import surrogate_reason
-from gradwright.ground.uncompiled import uncompiled
+from gradwright.ground.torch_versions.dynamo import break_graph, uncompiled
+from gradwright.ground.torch_versions.engine import current_graph_task_id
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level, unwrap_if_dead
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,11 +117,11 @@ class CustomGradient:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_dynamo_compiling():
             return self._traced(args, kwargs)
-        if not kwargs and not _are_functorch_transforms_active() and forward_ad._current_level < 0:
+        if not kwargs and not are_functorch_transforms_active() and forward_level() < 0:
             types = (type(args[0]),) if len(args) == 1 else tuple(map(type, args))
             apply = self._eager.get(types)
             if apply is not None:
-                if _current_graph_task_id() >= 0:  # see NOTE [dead wrappers]
+                if current_graph_task_id() >= 0:  # see NOTE [dead wrappers]
                     args = tuple(unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value for value in args)
                 result = apply(*args)
                 if type(result) is tuple:
@@ -144,7 +143,7 @@ class CustomGradient:
     @uncompiled
     def _opened(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The general case: trees, keywords, torch.func, forward mode."""
-        modes = (_are_functorch_transforms_active(), forward_ad._current_level)
+        modes = (are_functorch_transforms_active(), forward_level())
         kind = (*modes, *map(type, args), *kwargs, *map(type, kwargs.values()))
         if kind not in self._watched:
             return self._first(kind, args, kwargs)
@@ -155,7 +154,7 @@ class CustomGradient:
         """The first call with such arguments, watched: see closed.py."""
         definition, strangers = watched_once(self._complete())
         types = tuple(map(type, args))
-        general = bool(kwargs) or _are_functorch_transforms_active() or forward_ad._current_level >= 0
+        general = bool(kwargs) or are_functorch_transforms_active() or forward_level() >= 0
         apply = None if general else eager_apply(definition, types, UNKNOWN)
         if apply is None:
             result, output = run(definition, portable_function(definition), args, kwargs)
@@ -169,10 +168,10 @@ class CustomGradient:
 
     def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Under Dynamo."""
-        if _are_functorch_transforms_active():
+        if are_functorch_transforms_active():
             # NOTE [compile of torch.func]: there Dynamo differentiates the forward and forgets the backward (pytorch
             # #193279). Outside of the graph it is right.
-            torch._dynamo.graph_break(msg="a custom_gradient under torch.func: Dynamo would drop its backward")
+            break_graph("a custom_gradient under torch.func: Dynamo would drop its backward")
         call, leaves = Call.opened(self._complete(), args, kwargs)
         require_untouched(call)
         outputs = self._compiled.apply(call, *each_once(leaves))

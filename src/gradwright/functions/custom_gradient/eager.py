@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _FunctionBase, _is_any_autocast_enabled
-from torch._C._functorch import unwrap_if_dead
 
 from gradwright.functions.custom_gradient.autocast import autocast_of, under
 from gradwright.functions.custom_gradient.call import Call
@@ -33,10 +31,14 @@ from gradwright.functions.custom_gradient.watched import watched
 from gradwright.functions.custom_gradient.written import text
 from gradwright.functions.custom_gradient.written_several import Kind, metas_of_kind
 from gradwright.functions.custom_gradient.written_several import text as text_of_several
-from gradwright.ground.uncompiled import uncompiled
+from gradwright.ground.torch_versions.apply import quick_apply
+from gradwright.ground.torch_versions.dynamo import uncompiled
+from gradwright.ground.torch_versions.levels import unwrap_if_dead
+from gradwright.ground.torch_versions.modes import is_any_autocast_enabled
+from gradwright.ground.torch_versions.nodes import backward_class
+from gradwright.ground.torch_versions.tensors import version_of
 
 Apply = Callable[..., Any]
-_TORCHS_APPLY = torch.autograd.Function.__dict__["apply"]
 
 
 @uncompiled
@@ -62,13 +64,9 @@ def eager_apply(definition: Definition, types: tuple[type, ...], output: Layout)
         "backward": staticmethod(uncompiled(backward)),
     }
     function: Any = type(definition.name, (torch.autograd.Function,), methods)
-    function._backward_cls.autocast = ()  # for every ctx that is not given one
-    function._backward_cls.call = None
-    if torch.autograd.Function.__dict__["apply"] is not _TORCHS_APPLY:
-        watched_apply: Apply = function.apply  # by somebody such as the doctor
-        return watched_apply
-    apply: Apply = _FunctionBase.__dict__["apply"].__get__(None, function)
-    return apply
+    backward_class(function).autocast = ()  # for every ctx that is not given one
+    backward_class(function).call = None
+    return quick_apply(function)
 
 
 @uncompiled
@@ -120,7 +118,7 @@ def _by_hand(
 
     scope = {
         "Tensor": Tensor,
-        "autocast_is_on": _is_any_autocast_enabled,
+        "autocast_is_on": is_any_autocast_enabled,
         "autocast_of": autocast_of,
         "CALL": kind and kind.call,
         "backward_of_any": backward_of_any,
@@ -153,12 +151,12 @@ def _forward(definition: Definition, flat: Flat) -> Callable[..., Any]:
 
     def forward(ctx: Any, *args: Any) -> Any:
         try:
-            before = [args[place]._version for place in tensors]
+            before = [version_of(args[place]) for place in tensors]
         except RuntimeError:  # inference tensors have none
             before = []
-        ctx.autocast = autocast_of([args[place] for place in tensors]) if _is_any_autocast_enabled() else ()
+        ctx.autocast = autocast_of([args[place] for place in tensors]) if is_any_autocast_enabled() else ()
         result = function(*args)
-        if before and (after := [args[place]._version for place in tensors]) != before:
+        if before and (after := [version_of(args[place]) for place in tensors]) != before:
             require_unchanged(inputs, [args[place] for place in tensors], names, before, after)
         if not alone or not isinstance(result, Tensor):
             call = Call(definition, flat.arguments(args), len(tensors))
@@ -181,7 +179,7 @@ def _backward(definition: Definition, flat: Flat) -> Callable[..., Any]:
         if more or pull is None:
             return flat.spread(gradients_of(ctx, (cotangent, *more[:-1]), flat.needs(ctx)))
         autocast = ctx.autocast
-        if autocast or _is_any_autocast_enabled():
+        if autocast or is_any_autocast_enabled():
             with under(autocast):
                 return _once_or_twice(pull, ctx, cotangent, definition)
         if torch.is_grad_enabled():

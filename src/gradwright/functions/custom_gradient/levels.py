@@ -6,33 +6,44 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
-from torch._C._functorch import TransformType
-from torch._functorch.pyfunctorch import VmapInterpreter, retrieve_current_functorch_interpreter
-from torch.autograd import forward_ad
 
-from gradwright.ground.uncompiled import uncompiled
+from gradwright.ground.torch_versions.dynamo import uncompiled
+from gradwright.ground.torch_versions.levels import (
+    DisableFuncTorch,
+    TransformType,
+    VmapInterpreter,
+    add_batch_dim,
+    are_functorch_transforms_active,
+    forward_level,
+    get_interpreter_stack,
+    get_unwrapped,
+    is_batchedtensor,
+    is_functorch_wrapped_tensor,
+    is_legacy_batchedtensor,
+    maybe_get_level,
+    retrieve_current_functorch_interpreter,
+)
 
 
 @uncompiled
 def forward_mode_is_on() -> bool:
     """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""
-    if forward_ad._current_level >= 0:
+    if forward_level() >= 0:
         return True
-    return any(level.key() == TransformType.Jvp for level in _functorch.get_interpreter_stack() or ())
+    return any(level.key() == TransformType.Jvp for level in get_interpreter_stack() or ())
 
 
 def differentiating_levels() -> int:
     """How many of the transforms that are on take derivatives; forward_ad's own level counts as one."""
-    stack = _functorch.get_interpreter_stack() or ()
+    stack = get_interpreter_stack() or ()
     count = sum(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
-    return max(count, int(forward_ad._current_level >= 0))
+    return max(count, int(forward_level() >= 0))
 
 
 def unwrapped(tensor: Tensor) -> Tensor:
     """What is behind every wrapper of torch.func's."""
-    while _functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = _functorch.get_unwrapped(tensor)
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
     return tensor
 
 
@@ -40,7 +51,7 @@ def bare(tensor: Tensor) -> Tensor | None:
     """The numbers of all examples at once, behind every wrapper; ``None``, where there are none to be had (tracing,
     torch's older vmap)."""
     tensor = unwrapped(tensor)
-    if _functorch.is_legacy_batchedtensor(tensor):
+    if is_legacy_batchedtensor(tensor):
         return None
     return tensor.detach() if type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type != "meta" else None
 
@@ -52,7 +63,7 @@ def each_of_its_own(outputs: Sequence[Tensor], forward_mode: bool) -> Sequence[T
     backward of each of them, and then sums what an input that they share gets from it: once for every example too
     often (torch 2.13; a test shows it).
     """
-    if not torch._C._are_functorch_transforms_active():
+    if not are_functorch_transforms_active():
         return outputs
     level = retrieve_current_functorch_interpreter()
     if not isinstance(level, VmapInterpreter):
@@ -64,8 +75,8 @@ def each_of_its_own(outputs: Sequence[Tensor], forward_mode: bool) -> Sequence[T
 
     return [
         output
-        if _functorch.is_batchedtensor(output) and _functorch.maybe_get_level(output) == level.level()
-        else _functorch._add_batch_dim(spread(output), 0, level.level())
+        if is_batchedtensor(output) and maybe_get_level(output) == level.level()
+        else add_batch_dim(spread(output), 0, level.level())
         for output in outputs
     ]
 
@@ -86,6 +97,6 @@ def differ(found: Tensor, known: Tensor) -> Tensor:
 
 def holds_anywhere(condition: Tensor) -> bool:
     """Is a condition true in any example? False where nobody knows (tracing, the vmap inside gradcheck)."""
-    with torch._C._DisableFuncTorch():
+    with DisableFuncTorch():
         numbers = bare(condition)
         return numbers is not None and bool(numbers.any())

@@ -10,13 +10,14 @@ from gradwright.functions.custom_gradient.call import Call
 from gradwright.functions.custom_gradient.contract import Inputs
 from gradwright.functions.custom_gradient.messages import complaint
 from gradwright.functions.custom_gradient.trees import TENSOR
-from gradwright.ground.uncompiled import uncompiled
+from gradwright.ground.torch_versions.dynamo import uncompiled
+from gradwright.ground.torch_versions.tensors import version_of
 
 
 @uncompiled
 def versions_of(tensors: Sequence[Tensor]) -> list[int]:
     """Their version counters, 0 for an inference tensor, which has none."""
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    return [0 if tensor.is_inference() else version_of(tensor) for tensor in tensors]
 
 
 def require_unchanged(

@@ -17,7 +17,9 @@ from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import gradients_of
 from gradwright.functions.custom_gradient.trees import Layout
-from gradwright.ground.uncompiled import uncompiled
+from gradwright.ground.torch_versions.dynamo import uncompiled
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.tensors import is_view
 
 
 @uncompiled
@@ -70,7 +72,7 @@ def run(
 ) -> tuple[Any, Layout]:
     """A call of what ``portable_function`` made: its output, and the layout of that."""
     call, leaves = Call.opened(definition, args, kwargs)
-    call.transformed = torch._C._are_functorch_transforms_active()
+    call.transformed = are_functorch_transforms_active()
     call.forward_mode = forward_mode_is_on()
     outputs = function.apply(call, *leaves)  # type: ignore[no-untyped-call]  # torch has no types here
     return call.output.fill(outputs), call.output
@@ -83,7 +85,7 @@ def _apart(leaves: Sequence[Tensor], outputs: Sequence[Tensor], forward_mode: bo
     for output in outputs:
         if any(output is leaf for leaf in leaves):
             found.append(output.view_as(output))
-        elif forward_mode and (output._is_view() or any(output is before for before in found)):
+        elif forward_mode and (is_view(output) or any(output is before for before in found)):
             found.append(output.clone())
         else:
             found.append(output)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
-from torch._C import _functorch
 from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 from gradwright.errors import UsageError
 from gradwright.functions.custom_gradient.call import Call
@@ -18,6 +16,13 @@ from gradwright.functions.custom_gradient.pulled import materialized, pulled_bac
 from gradwright.functions.custom_gradient.recomputed import tangents_of_residuals
 from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.transpose import NotLinear, transposed
+from gradwright.ground.torch_versions.levels import (
+    add_batch_dim,
+    is_batchedtensor,
+    maybe_get_level,
+    set_forward_grad_enabled,
+    unwrap_batched,
+)
 
 
 def pushed_forward(
@@ -30,7 +35,7 @@ def pushed_forward(
     # NOTE [forward over forward]: torch runs a jvp with forward mode off, so that an outer level sees constants:
     # jacfwd(jacfwd(f)) of any Function is silently zero. It is turned on again here, and the tangents of this level
     # are taken off what is computed with.
-    with _set_fwd_grad_enabled(True):
+    with set_forward_grad_enabled(True):
         pool = [_primal(tensor) for tensor in pool]
         rule = call.definition.jvp
         of_outputs = _given(call, rule, tangents, pool, metas) if rule else _derived(call, tangents, pool, metas)
@@ -41,10 +46,10 @@ def _primal(tensor: Tensor) -> Tensor:
     """Without the tangent of this level."""
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
-    if _functorch.is_batchedtensor(tensor):  # a vmap inside this level, for which unpacking has no batching rule
-        level = _functorch.maybe_get_level(tensor)
-        values, axis = _functorch._unwrap_batched(tensor, level)
-        return tensor if axis is None else _functorch._add_batch_dim(_primal(values), axis, level)
+    if is_batchedtensor(tensor):  # a vmap inside this level, for which unpacking has no batching rule
+        level = maybe_get_level(tensor)
+        values, axis = unwrap_batched(tensor, level)
+        return tensor if axis is None else add_batch_dim(_primal(values), axis, level)
     primal: Tensor = forward_ad.unpack_dual(tensor, level=0).primal  # type: ignore[no-untyped-call]
     return primal
 

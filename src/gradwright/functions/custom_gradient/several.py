@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _is_any_autocast_enabled
-from torch._C._functorch import unwrap_if_dead
 
 from gradwright.functions.custom_gradient.autocast import under
 from gradwright.functions.custom_gradient.call import Call
@@ -18,6 +16,8 @@ from gradwright.functions.custom_gradient.pulled import pulled_back
 from gradwright.functions.custom_gradient.recomputed import through_residuals
 from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.watched import watched
+from gradwright.ground.torch_versions.levels import unwrap_if_dead
+from gradwright.ground.torch_versions.modes import is_any_autocast_enabled
 
 
 def forward_of_several(ctx: Any, call: Call, leaves: Sequence[Tensor], result: Any) -> tuple[Any, ...]:
@@ -38,7 +38,7 @@ def gradients_of(ctx: Any, cotangents: Sequence[Tensor | None], needs: Sequence[
     # operations unwrap it; a Function that is applied in C++ does not.
     saved, metas = [unwrap_if_dead(tensor) for tensor in ctx.saved_tensors], ctx.metas
     found: Sequence[Tensor | None] = [None] * call.count
-    with under(ctx.autocast) if ctx.autocast or _is_any_autocast_enabled() else nullcontext():
+    with under(ctx.autocast) if ctx.autocast or is_any_autocast_enabled() else nullcontext():
         if any(cotangent is not None for cotangent in given):
             cast = bool(ctx.autocast)
             if torch.is_grad_enabled():

@@ -11,9 +11,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, tree_flatten, tree_structure, tree_unflatten
 
 from gradwright.functions.custom_gradient.messages import complaint
+from gradwright.ground.torch_versions.trees import (
+    SUPPORTED_NODES,
+    TreeSpec,
+    tree_flatten,
+    tree_structure,
+    tree_unflatten,
+)
 
 
 class _Hole:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
-from torch.utils import _pytree as pytree
 
 from gradwright.functions.derive.cut import Choice
 from gradwright.functions.derive.emit import Scope
@@ -16,6 +15,7 @@ from gradwright.functions.derive.graph import Graph, Node, in_order
 from gradwright.functions.derive.names import Names
 from gradwright.functions.derive.refuse import refusal, size_trouble
 from gradwright.functions.derive.sizes import Sizes, symbols_in
+from gradwright.ground.torch_versions import trees as pytree
 
 
 @dataclass

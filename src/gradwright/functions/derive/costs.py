@@ -13,6 +13,7 @@ import torch
 
 from gradwright.functions.derive.graph import Node
 from gradwright.functions.derive.sizes import expression_of, number_of
+from gradwright.ground.torch_versions.operators import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -51,8 +52,8 @@ def is_view(node: Node) -> bool:
     return is_view_call(node.op)
 
 
-def is_view_call(op: torch._ops.OpOverload) -> bool:
-    returns = op._schema.returns
+def is_view_call(op: OpOverload) -> bool:
+    returns = schema_of(op).returns
     return bool(returns) and all(found.alias_info is not None and not found.alias_info.is_write for found in returns)
 
 

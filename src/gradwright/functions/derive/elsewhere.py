@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.utils import _pytree as pytree
 
 from gradwright.functions.derive.forms import SizeGuard
 from gradwright.functions.derive.graph import Graph
 from gradwright.functions.derive.sizes import number_of, symbols_in
 from gradwright.functions.derive.subject import Subject
+from gradwright.ground.torch_versions import trees as pytree
 
 Outcome = Literal["right", "raises", "wrong", "not callable"]
 # Of the largest entry, where both are computed in float64; single precision and half have their own.

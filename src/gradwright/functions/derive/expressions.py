@@ -14,6 +14,7 @@ from gradwright.functions.derive.costs import name_of
 from gradwright.functions.derive.graph import Node
 from gradwright.functions.derive.sizes import Sizes
 from gradwright.functions.derive.spelling import ATOM, INFIX, KERNELS, PREFIX, STRENGTH, UNARY, spelled
+from gradwright.ground.torch_versions.operators import overload_name, schema_of
 
 UNROLLED = {"sum", "mean", "amax", "amin", "any", "all", "prod", "permute", "expand", "reshape", "var", "flip"}
 
@@ -47,7 +48,7 @@ class Expressions:
         """The call itself."""
         if node.op == "item":
             return Text(f"{self.text(node.args[0]).text}[{node.args[1]}]")
-        name = f"{name_of(node)}.{node.op._overloadname}"
+        name = f"{name_of(node)}.{overload_name(node.op)}"
         plain = [value for key, value in node.kwargs.items() if value is not None]
         if name in INFIX and len(node.args) == 2 and not plain:
             return self._infix(INFIX[name], *node.args)
@@ -114,7 +115,7 @@ class Expressions:
         if name in INTO_ZEROS and self._is_into_fresh(node):
             rest = [self.text(arg).text for arg in args[1:]]
             return Text(f"{tensor}.{name}_({', '.join(rest)})")
-        if name == "index" and node.op._overloadname == "Tensor":
+        if name == "index" and overload_name(node.op) == "Tensor":
             places = ", ".join(":" if index is None else self.text(index).text for index in args[1])
             return Text(f"{tensor}[{places}]")
         return None
@@ -175,7 +176,7 @@ class Expressions:
 
     def _arguments(self, node: Node, overloaded: bool) -> tuple[list[str], list[str]]:
         """Arguments in order, and options by name; what equals the default at the end is left out."""
-        schema = node.op._schema.arguments
+        schema = schema_of(node.op).arguments
         given = list(node.args)
         while given and len(given) <= len(schema):
             argument = schema[len(given) - 1]

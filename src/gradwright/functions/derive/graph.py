@@ -12,13 +12,14 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from gradwright.functions.derive.sizes import expression_of, symbolic
+from gradwright.ground.torch_versions.fakes import FakeTensorMode
+from gradwright.ground.torch_versions.operators import packets_named
+from gradwright.ground.torch_versions.tracing import ShapeEnv, enable_python_dispatcher
 
 aten = torch.ops.aten
+_RESHAPES = tuple(packet.default for packet in (aten.view, *packets_named("_unsafe_view")))
 
 
 class Node:
@@ -142,7 +143,7 @@ class Graph:
                 return leaf.value
             return symbolic(leaf, self.shape_env) if isinstance(leaf, sympy.Expr) else leaf
 
-        if op in (aten.view.default, aten._unsafe_view.default):
+        if op in _RESHAPES:
             op = aten.reshape.default  # the same values, whatever the layout
         with self.fake_mode, enable_python_dispatcher(), torch.no_grad():
             return op(*map_nodes(args, plain), **map_nodes(kwargs, plain))

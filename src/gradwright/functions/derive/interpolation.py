@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._decomp import decompositions
+
+from gradwright.ground.torch_versions.decompositions import DispatchKey, forget_kernels, upsample_compute_output_size
 
 KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 NAMES = (
@@ -32,7 +32,7 @@ def whole_interpolation() -> Iterator[None]:
         for key in KEYS:
             op.py_kernels.pop(key, None)
         op.py_kernels.update(changes)
-        op._dispatch_cache.clear()
+        forget_kernels(op)
 
     try:
         for name in NAMES:
@@ -45,17 +45,15 @@ def whole_interpolation() -> Iterator[None]:
         for op, kernels in before:
             op.py_kernels.clear()
             op.py_kernels.update(kernels)
-            op._dispatch_cache.clear()
+            forget_kernels(op)
 
 
 def _of_factors(op: Any) -> Callable[..., torch.Tensor]:
     """The overload that takes scale factors, as the one that takes sizes."""
 
-    size_of: Any = decompositions.upsample_compute_output_size
-
     def call(tensor: torch.Tensor, output_size: Any, *rest: Any) -> torch.Tensor:
         *flags, factors = rest
-        sizes = size_of(tensor.shape, output_size, factors)
+        sizes = upsample_compute_output_size(tensor.shape, output_size, factors)
         scales = [None] * (len(tensor.shape) - 2) if factors is None else factors
         found: torch.Tensor = op(tensor, sizes, *flags, *scales)
         return found

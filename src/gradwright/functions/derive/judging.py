@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from gradwright.checking.check import check
 from gradwright.checking.report import CheckReport, Level, NotChecked, in_order
@@ -17,6 +16,7 @@ from gradwright.functions.derive.elsewhere import Variant, outcome, same_values,
 from gradwright.functions.derive.forms import SizeGuard
 from gradwright.functions.derive.subject import Subject
 from gradwright.functions.derive.trace import Trace
+from gradwright.ground.torch_versions import trees as pytree
 
 VALUE, SECOND_ORDER, TRANSFORM = "GW101", "GW106", "GW214"
 # NOTE [unbatched outputs]: torch's generated vmap rule (2.13) adds up the cotangent of an output that is not batched

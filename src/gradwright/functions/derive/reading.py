@@ -11,6 +11,7 @@ import torch
 from gradwright.functions.derive.costs import is_view_call
 from gradwright.functions.derive.graph import Graph, Node
 from gradwright.functions.derive.sizes import expression_of
+from gradwright.ground.torch_versions.operators import OpOverload, overload_name, schema_of
 
 aten = torch.ops.aten
 LITERAL = 16  # numbers of a tensor without a name that are written out
@@ -75,7 +76,7 @@ class Reader:
         args, kwargs = plain(map_fx(node.args, self._old)), plain(map_fx(node.kwargs, self._old))
         if node.target is operator.getitem:
             made = self.graph.intern("item", args, {}, value=node.meta.get("val"))
-        elif node.target._schema.is_mutable:
+        elif schema_of(node.target).is_mutable:
             made = self._written(node, args, kwargs)
         else:
             made = self.graph.intern(node.target, args, kwargs, value=node.meta.get("val"))
@@ -91,7 +92,7 @@ class Reader:
         plain_packet = getattr(aten, packet.removesuffix("_"), None)
         if plain_packet is None or packet == plain_packet.__name__ or not self._is_alone(root):
             raise Mutation(packet)
-        made = self.graph.make(getattr(plain_packet, node.target._overloadname), *args, **kwargs)
+        made = self.graph.make(getattr(plain_packet, overload_name(node.target)), *args, **kwargs)
         self.roots[node] = root
         for other in self.known:
             if self._root(other) is root:
@@ -103,12 +104,12 @@ class Reader:
 
     def _is_alone(self, root: Any) -> bool:
         """Is it a tensor of its own, and has no view of it been taken?"""
-        if root.op != "call_function" or not isinstance(root.target, torch._ops.OpOverload):
+        if root.op != "call_function" or not isinstance(root.target, OpOverload):
             return False
         if is_view_call(root.target):
             return False
         return not any(
-            isinstance(other.target, torch._ops.OpOverload)
+            isinstance(other.target, OpOverload)
             and is_view_call(other.target)
             and any(self._root(parent) is root for parent in other.all_input_nodes)
             for other in self.known

@@ -7,8 +7,9 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
-from torch.utils._sympy.functions import (
+
+from gradwright.functions.derive.refuse import size_trouble
+from gradwright.ground.torch_versions.tracing import (
     CleanDiv,
     FloatPow,
     FloatTrueDiv,
@@ -19,11 +20,12 @@ from torch.utils._sympy.functions import (
     Mod,
     PowByNatural,
     PythonMod,
+    ShapeEnv,
     ToFloat,
     TruncToInt,
+    example_values,
+    free_unbacked_symbols,
 )
-
-from gradwright.functions.derive.refuse import size_trouble
 
 
 class ValueDependence(Exception):
@@ -56,7 +58,7 @@ def number_of(expression: Any, shape_env: ShapeEnv) -> Any:
     """What an expression comes to for the example inputs."""
     if not isinstance(expression, sympy.Basic):
         return expression
-    found = shape_env.simplify(expression).xreplace(shape_env.backed_var_to_val)
+    found = shape_env.simplify(expression).xreplace(example_values(shape_env))
     return int(found) if found.is_integer else float(found)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from gradwright.ground.torch_versions.operators import OpOverload
+
 INFIX = {
     "add.Tensor": "+", "add.Scalar": "+", "sub.Tensor": "-", "sub.Scalar": "-", "mul.Tensor": "*", "mul.Scalar": "*",
     "div.Tensor": "/", "div.Scalar": "/", "pow.Tensor_Scalar": "**", "pow.Tensor_Tensor": "**", "pow.Scalar": "**",
@@ -97,7 +99,7 @@ KERNELS = {
 }  # fmt: skip
 
 
-def spelled(op: torch._ops.OpOverload) -> tuple[str, str]:
+def spelled(op: OpOverload) -> tuple[str, str]:
     """How a call is written: ("method", name), ("function", dotted name) or ("kernel", dotted name)."""
     packet = op.overloadpacket.__name__
     if packet in PUBLIC:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import torch
-from torch._dynamo.source import ConstantSource
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from gradwright.ground.torch_versions.fakes import FakeTensorMode
+from gradwright.ground.torch_versions.tracing import ConstantSource, DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 # Which sizes are symbols. torch can't follow every size through every view; then fewer of them are.
 Symbols = Literal["all", "all but the last", "the first", "none"]

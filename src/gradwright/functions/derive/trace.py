@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import get_innermost_proxy_mode, get_proxy_slot, make_fx
-from torch.utils import _pytree as pytree
 
 from gradwright.functions.derive.graph import Graph, Node
 from gradwright.functions.derive.interpolation import whole_interpolation
@@ -22,6 +20,10 @@ from gradwright.functions.derive.reading import Mutation, Reader
 from gradwright.functions.derive.refuse import not_traceable, refusal, users_line, writes_to_input
 from gradwright.functions.derive.standins import Symbols, quiet, roots_of_sizes, stand_ins
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions import trees as pytree
+from gradwright.ground.torch_versions.operators import OpOverload
+from gradwright.ground.torch_versions.tensors import from_functional_tensor, is_functional_tensor, synchronize
+from gradwright.ground.torch_versions.tracing import get_innermost_proxy_mode, get_proxy_slot, make_fx
 
 aten = torch.ops.aten
 
@@ -113,7 +115,7 @@ def trace(
                 why="its inputs are of integers, or the forward leaves the graph (detach, no_grad, a comparison)",
                 do="give floating-point tensors; keep the way from input to output differentiable",
             )
-        tracer = get_innermost_proxy_mode().tracer  # type: ignore[union-attr]
+        tracer = get_innermost_proxy_mode().tracer
 
         def node_of(tensor: torch.Tensor) -> Any:
             return get_proxy_slot(tensor, tracer, None, lambda slot: slot.proxy.node)
@@ -165,12 +167,11 @@ def trace_forward(
             returned = forward(*inputs)
         outputs, seen["spec"] = pytree.tree_flatten(returned)
         seen["without_grad"], seen["counts"] = watch.without_grad, len(outputs)
-        tracer = get_innermost_proxy_mode().tracer  # type: ignore[union-attr]
+        tracer = get_innermost_proxy_mode().tracer
         for name, tensor in watch.locals.tensors.values():
-            if torch._is_functional_tensor(tensor):
-                sync: Any = torch._sync  # type: ignore[attr-defined]
-                sync(tensor)
-                tensor = torch._from_functional_tensor(tensor)
+            if is_functional_tensor(tensor):
+                synchronize(tensor)
+                tensor = from_functional_tensor(tensor)
             if (node := get_proxy_slot(tensor, tracer, None, lambda slot: slot.proxy.node)) is not None:
                 seen["names"].setdefault(node, name)
         return outputs
@@ -203,7 +204,7 @@ def _namer(name: str, node_of: Callable[[torch.Tensor], Any], names: dict[Any, s
 
 def _word(node: Any) -> str:
     """The word for a node that has no name."""
-    return word(Node(node.target, (), {}, None)) if isinstance(node.target, torch._ops.OpOverload) else "value"
+    return word(Node(node.target, (), {}, None)) if isinstance(node.target, OpOverload) else "value"
 
 
 def custom_functions(outputs: Sequence[torch.Tensor]) -> tuple[str, ...]:

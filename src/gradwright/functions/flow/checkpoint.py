@@ -27,11 +27,17 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from gradwright.errors import GradientError, UsageError
 from gradwright.ground.held import call_with
+from gradwright.ground.torch_versions import trees as pytree
+from gradwright.ground.torch_versions.levels import (
+    are_functorch_transforms_active,
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+)
+from gradwright.ground.torch_versions.tensors import version_of
 
 __all__ = ["Checkpoint", "checkpoint"]
 
@@ -112,7 +118,7 @@ def _checkpointed(
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     tensors = [leaves[place] for place in places]
     module = _Kept(fn) if isinstance(fn, nn.Module) else None
-    if torch._C._are_functorch_transforms_active():
+    if are_functorch_transforms_active():
         _refuse_gradients_of_func(tensors, module)
     owned = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
     states = [(generator, generator.get_state()) for generator in (*generators, *owned)]
@@ -153,8 +159,8 @@ def _refuse_gradients_of_func(tensors: Sequence[Tensor], module: _Kept | None) -
 
 def _wants_gradient(tensor: Tensor) -> bool:
     """At any level of torch.func's wrappers: inside vmap a tensor hides that the one below requires a gradient."""
-    while not tensor.requires_grad and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
+    while not tensor.requires_grad and is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
     return tensor.requires_grad
 
 
@@ -178,7 +184,7 @@ class _Kept:
         self.module = module
         self.parameters = dict(module.named_parameters())
         self.wanted = [parameter.requires_grad for parameter in self.parameters.values()]
-        self.buffers = {name: (buffer, buffer._version, buffer.clone()) for name, buffer in module.named_buffers()}
+        self.buffers = {name: (buffer, version_of(buffer), buffer.clone()) for name, buffer in module.named_buffers()}
         self.versions: list[int] = []
         self.modes = self._modes()
 
@@ -189,7 +195,7 @@ class _Kept:
         self.buffers = {
             name: (buffer, version, copy)
             for name, (buffer, version, copy) in self.buffers.items()
-            if now.get(name) is not buffer or buffer._version != version or buffer.dim() < 2
+            if now.get(name) is not buffer or version_of(buffer) != version or buffer.dim() < 2
         }
         self.versions = self._versions()
 
@@ -218,7 +224,7 @@ class _Kept:
             self.versions = self._versions()
 
     def _versions(self) -> list[int]:
-        return [parameter._version for parameter in self.parameters.values()]
+        return [version_of(parameter) for parameter in self.parameters.values()]
 
     def _modes(self) -> list[bool]:
         return [module.training for module in self.module.modules()]

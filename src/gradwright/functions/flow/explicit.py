@@ -16,13 +16,19 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch.autograd import forward_ad
-from torch.utils import _pytree as pytree
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.strangers import Strangers, has_other_roots, leaf_of, modules_of, stranger
 from gradwright.ground.held import Held
+from gradwright.ground.torch_versions import trees as pytree
+from gradwright.ground.torch_versions.levels import (
+    are_functorch_transforms_active,
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+    set_forward_grad_enabled,
+)
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
+from gradwright.ground.torch_versions.tensors import version_of
 
 Leaves: TypeAlias = tuple[Tensor, ...]
 Call: TypeAlias = Callable[..., Leaves]
@@ -94,13 +100,13 @@ class Explicit:
         To be called inside a Function's forward, where the tensors that are handed have no graph and no tangent; under
         torch.func outside of it, where they all have their wrappers.
         """
-        if torch._C._are_functorch_transforms_active():
+        if are_functorch_transforms_active():
             with Strangers((*state, *tensors)) as watch:
                 self.call(state, tensors, *between, **options)
             missed = watch.found is not None
         else:
             state, tensors = (tuple(leaf_of(tensor) for tensor in tensors) for tensors in (state, tensors))
-            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            with torch.enable_grad(), set_forward_grad_enabled(True):
                 missed = has_other_roots(self.call(state, tensors, *between, **options), (*state, *tensors))
         if missed:
             raise stranger(self.name, self.function)
@@ -181,12 +187,12 @@ class _Autocast:
 def _versions(tensors: Sequence[Tensor]) -> list[int]:
     """How often each was written to, inside its wrappers too; inference tensors don't count."""
     counts = []
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         for tensor in tensors:
-            counts.append(0 if tensor.is_inference() else tensor._version)
+            counts.append(0 if tensor.is_inference() else version_of(tensor))
             while is_functorch_wrapped_tensor(tensor):
                 tensor = get_unwrapped(tensor)
-                counts.append(0 if tensor.is_inference() else tensor._version)
+                counts.append(0 if tensor.is_inference() else version_of(tensor))
     return counts
 
 

@@ -11,18 +11,16 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gradwright.functions.flow.explicit import Leaves
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
 
 Function = Callable[..., Leaves]
 
 
 def plainly() -> bool:
     """Is this an ordinary backward, of which nobody wants a derivative?"""
-    return not (
-        torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
-    )
+    return not (torch.is_grad_enabled() or forward_level() >= 0 or are_functorch_transforms_active())
 
 
 class Pullback:
@@ -35,7 +33,7 @@ class Pullback:
         self.wanted = [place for place, want in enumerate(wanted) if want and _differentiable(inputs[place])]
         self.count = len(inputs)
         self.record = torch.is_grad_enabled()
-        self.functional = torch._C._are_functorch_transforms_active()
+        self.functional = are_functorch_transforms_active()
         if self.functional:
             # A backward that runs after its torch.func.vjp has returned is handed wrappers of a level that is gone;
             # torch's next vjp fails on them with an internal assertion, an operation takes them off.
@@ -94,7 +92,7 @@ def pushforward(
     """
     record = torch.is_grad_enabled()
     moving = [tangent is not None for tangent in tangents]
-    if torch._C._are_functorch_transforms_active():
+    if are_functorch_transforms_active():
         pullback = Pullback(function, inputs, moving)
         directions = tuple(u for place, u in enumerate(tangents) if place in pullback.wanted and u is not None)
         _, transposed, *_ = torch.func.vjp(pullback.pull, tuple(torch.zeros_like(o) for o in pullback.outputs))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from gradwright.functions.custom_gradient import custom_gradient
 from gradwright.functions.surrogate import surrogate
+from gradwright.ground.torch_versions.levels import forward_level
 
 __all__ = ["ScaleGradient", "scale_gradient"]
 
@@ -16,7 +16,7 @@ REASON = "the identity whose cotangent is multiplied by a factor, on purpose"
 def passed_on(x: Tensor) -> Tensor:
     """``x`` in the same memory; a copy inside ``forward_ad.dual_level``, where torch lets a view's tangent be nothing
     but a view of the tangent, and so not a multiple of it."""
-    return x.clone() if forward_ad._current_level >= 0 else x.view_as(x)
+    return x.clone() if forward_level() >= 0 else x.view_as(x)
 
 
 @surrogate(reason=REASON)

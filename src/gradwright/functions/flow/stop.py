@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeVar, cast
 
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from gradwright.functions.surrogate import surrogate
+from gradwright.ground.torch_versions import trees as pytree
 
 __all__ = ["StopGradient", "stop_gradient"]
 

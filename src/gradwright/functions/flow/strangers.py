@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
@@ -16,11 +15,17 @@ from gradwright.functions.custom_gradient.levels import unwrapped
 from gradwright.ground.graphs import graph_of
 from gradwright.ground.outside import named_by, sources
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.levels import (
+    are_functorch_transforms_active,
+    forward_level,
+    is_functorch_wrapped_tensor,
+)
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 
 def derivatives_wanted() -> bool:
     """Is anything recorded, or transformed, just now?"""
-    return torch.is_grad_enabled() or forward_level() or torch._C._are_functorch_transforms_active()
+    return torch.is_grad_enabled() or forward_mode_is_on() or are_functorch_transforms_active()
 
 
 class Strangers(TorchFunctionMode):
@@ -47,12 +52,12 @@ def is_active(tensor: Tensor) -> bool:
     """Does a derivative by it, or along it, go on?"""
     if tensor.requires_grad or is_functorch_wrapped_tensor(tensor):
         return True
-    return forward_level() and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
+    return forward_mode_is_on() and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
 
 
 def bare(tensor: Tensor) -> Tensor:
     """Without its graph and its wrappers. Modes don't see it: it is a look aside, and nothing is held back by it."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return unwrapped(tensor).detach()
 
 
@@ -69,12 +74,12 @@ def has_other_roots(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool
         root = getattr(node, "variable", None)
         if isinstance(root, Tensor) and id(root) not in known:
             return True
-    return any(forward_level() and forward_ad.unpack_dual(output).tangent is not None for output in outputs)  # type: ignore[no-untyped-call]  # torch has no types here
+    return any(forward_mode_is_on() and forward_ad.unpack_dual(output).tangent is not None for output in outputs)  # type: ignore[no-untyped-call]  # torch has no types here
 
 
-def forward_level() -> bool:
+def forward_mode_is_on() -> bool:
     """Is forward mode at work?"""
-    return forward_ad._current_level >= 0
+    return forward_level() >= 0
 
 
 def modules_of(function: Any) -> Iterator[nn.Module]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from gradwright.functions.tap.busy import alone
 from gradwright.functions.tap.traced import trace
 from gradwright.ground.hooks import OnTheGraph
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 if TYPE_CHECKING:
     from gradwright.functions.tap.session import Taps
@@ -32,7 +32,7 @@ class NodeHook:
             return
         with alone() as free:
             if free:
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     self._taps.take(self._name, "backward", self._call, gradient)
                 self._taps.settle()
 

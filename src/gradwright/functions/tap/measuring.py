@@ -14,10 +14,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch.utils._python_dispatch import _disable_current_modes
 
 from gradwright.functions.tap.records import Octave, Statistics
+from gradwright.ground.torch_versions.levels import (
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+    peek_interpreter_stack,
+    temporarily_clear_interpreter_stack,
+)
+from gradwright.ground.torch_versions.modes import DisableTorchFunction, disable_current_modes, len_torch_dispatch_stack
 
 _SUM, _NORM, _SCALE, _LOW, _HIGH, _NONZERO, _NANS = range(7)
 _SCALARS = 7
@@ -89,9 +94,9 @@ def _finish(device: torch.device) -> None:
 def _out_of_sight() -> Iterator[None]:
     """No gradient, no functorch level, no mode of the user's sees the operations inside: a selective checkpoint would
     take them for the forward's own, an operation counter would count them, an autocast would narrow them."""
-    levels = torch._C._functorch.peek_interpreter_stack() is not None
-    modes = torch._C._len_torch_dispatch_stack() > 0
-    with torch._C.DisableTorchFunction(), torch.no_grad():
+    levels = peek_interpreter_stack() is not None
+    modes = len_torch_dispatch_stack() > 0
+    with DisableTorchFunction(), torch.no_grad():
         if not levels and not modes:
             yield
             return
@@ -99,14 +104,14 @@ def _out_of_sight() -> Iterator[None]:
             if levels:
                 stack.enter_context(temporarily_clear_interpreter_stack())
             if modes:
-                stack.enter_context(_disable_current_modes())
+                stack.enter_context(disable_current_modes())
             yield
 
 
 def _stored(tensor: Tensor) -> Tensor:
     """The entries that are stored; the others are zeros."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # a level of torch.func.grad, no batch
-        tensor = torch._C._functorch.get_unwrapped(tensor).detach()
+    while is_functorch_wrapped_tensor(tensor):  # a level of torch.func.grad, no batch
+        tensor = get_unwrapped(tensor).detach()
     if tensor.device.type == "mps":  # it has no float64; this one copy waits
         tensor = tensor.cpu()
     if tensor.is_quantized:

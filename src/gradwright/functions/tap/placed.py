@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling
 
@@ -15,6 +14,8 @@ from gradwright.functions.tap.records import Direction
 from gradwright.functions.tap.session import ACTIVE, checked_every
 from gradwright.functions.tap.traced import trace
 from gradwright.functions.tap.unseen import NOTHING
+from gradwright.ground.torch_versions.engine import current_graph_task_id
+from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 T = TypeVar("T")
 
@@ -95,12 +96,12 @@ class Tap(nn.Module):
 def _show(name: str, value: Any, every: int | None) -> None:
     if every is not None:
         checked_every(every)
-    direction: Direction = "forward" if torch._C._current_graph_task_id() == -1 else "in backward"
+    direction: Direction = "forward" if current_graph_task_id() == -1 else "in backward"
     with alone() as free:
         if not free:
             return
         for session in tuple(ACTIVE):
-            with torch._C.DisableTorchFunction():  # no mode of the user's sees the tap at work
+            with DisableTorchFunction():  # no mode of the user's sees the tap at work
                 if value is None:
                     session.miss(name, direction, NOTHING)
                 for label, tensor in named_tensors(name, value):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from gradwright.ground.torch_versions.dynamo import constant_in_traces
+
 # Names of taps that Dynamo met, in this process.
 TRACED: set[str] = set()
 
 
+# Dynamo calls it while it traces, and puts nothing into the graph.
+@constant_in_traces
 def trace(name: str) -> bool:
     TRACED.add(name)
     return True
-
-
-# What `torch.compiler.assume_constant_result` sets: Dynamo calls `trace` while it traces, and puts nothing into the
-# graph. The decorator itself would import Dynamo, two seconds for everybody who never compiles.
-trace._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -5,6 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.levels import (
+    get_unwrapped,
+    is_batchedtensor,
+    is_functionaltensor,
+    is_functorch_wrapped_tensor,
+    is_legacy_batchedtensor,
+)
+from gradwright.ground.torch_versions.modes import is_tracing
+
 COMPILED = "inside torch.compile"
 VMAP = "inside torch.vmap"
 NOTHING = "None was passed"
@@ -12,15 +21,14 @@ NOTHING = "None was passed"
 
 def why_unseen(tensor: Tensor) -> str:
     """Why the values of ``tensor`` can't be measured here; "" if they can."""
-    if torch._C._is_tracing():
+    if is_tracing():
         return "inside torch.jit.trace"
-    functorch = torch._C._functorch
-    if functorch.is_legacy_batchedtensor(tensor):  # torch.autograd.grad(is_grads_batched=True)
+    if is_legacy_batchedtensor(tensor):  # torch.autograd.grad(is_grads_batched=True)
         return VMAP
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor) or functorch.is_functionaltensor(tensor):
-            return VMAP if functorch.is_batchedtensor(tensor) else "a tensor that torch.func.functionalize tracks"
-        tensor = functorch.get_unwrapped(tensor)
+    while is_functorch_wrapped_tensor(tensor):
+        if is_batchedtensor(tensor) or is_functionaltensor(tensor):
+            return VMAP if is_batchedtensor(tensor) else "a tensor that torch.func.functionalize tracks"
+        tensor = get_unwrapped(tensor)
     if torch.nn.parameter.is_lazy(tensor):
         return "a lazy parameter, not initialised yet"
     if tensor.is_meta:

@@ -10,6 +10,8 @@ nothing else: an observer of the doctor is left out and named under "not examine
 from __future__ import annotations
 
 import importlib
+import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +44,26 @@ class Capability:
         _all.append(self)
 
     def find_fault(self) -> str | None:
-        """What is wrong with it in this torch; None where it can be relied on. It is tried at the first call only."""
+        """What is wrong with it in this torch; None where it can be relied on.
+
+        It is tried at the first call only, in a thread of its own: levels, modes, autocast and inference mode of the
+        caller's are not those of another thread.
+        """
         if not self._tried:
-            self._tried = True
-            try:
-                self._fault = self._probe()
-            except Exception as error:
-                first, *_ = str(error).strip().splitlines() or [""]
-                self._fault = f"{type(error).__name__}: {first}"
+            thread = threading.Thread(target=self._try, name="gradwright-probe")
+            thread.start()
+            thread.join()
         return self._fault
+
+    def _try(self) -> None:
+        self._tried = True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._fault = self._probe()
+        except Exception as error:
+            first, *_ = str(error).strip().splitlines() or [""]
+            self._fault = f"{type(error).__name__}: {first}"
 
     def require(self) -> None:
         """Raises: UnsupportedTorch, where this torch lacks it."""

@@ -8,6 +8,7 @@ import torch.distributed as distributed
 
 from gradwright.ground.torch_versions.capability import Capability
 
+
 def default_store() -> Any:
     """Where the ranks of this run leave words for one another; it goes with the rank that keeps it."""
     return distributed.distributed_c10d._get_default_store()

@@ -28,9 +28,7 @@ _Strategy: Any = look_up("torch._C._dynamo.eval_frame._FrameExecStrategy", MARKS
 _Action: Any = look_up("torch._C._dynamo.eval_frame._FrameAction", MARKS)
 #: For a frame alone, and for all that it calls; None where this torch has no marks.
 _strategies = (
-    None
-    if MARKS.missing
-    else (_Strategy(_Action.SKIP, _Action.DEFAULT), _Strategy(_Action.SKIP, _Action.SKIP))
+    None if MARKS.missing else (_Strategy(_Action.SKIP, _Action.DEFAULT), _Strategy(_Action.SKIP, _Action.SKIP))
 )
 
 
@@ -64,7 +62,8 @@ _disable: Any = look_up("torch._compile._disable_dynamo", MARKS)
 def run_outside(function: F) -> F:
     """The function, for which Dynamo breaks its graph; unlike ``torch.compiler.disable``, which it falls back on, it
     imports Dynamo at its first call only."""
-    made: F = torch.compiler.disable(function) if isinstance(_disable, Missing) else _disable(function)
+    disable: Any = torch.compiler.disable if isinstance(_disable, Missing) else _disable
+    made: F = disable(function)
     return made
 
 

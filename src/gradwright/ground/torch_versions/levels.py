@@ -18,7 +18,52 @@ from gradwright.ground.torch_versions.capability import Capability, look_up
 
 
 def _probe() -> str | None:
+    values = torch.ones(2, dtype=torch.float64, device="cpu")
+    plain = not are_functorch_transforms_active() and not is_functorch_wrapped_tensor(values)
+    plain = plain and unwrap_if_dead(values) is values and not is_legacy_batchedtensor(values)
+    return None if plain else "it takes a plain tensor for a wrapped one"
+
+
+#: Telling plain calls from those under torch.func. What is inside of one is tried when one is met: see ``LEVELS``.
+TRANSFORMS = Capability(
+    "torch._C._are_functorch_transforms_active", "telling calls under torch.func from others", _probe
+)
+
+are_functorch_transforms_active: Callable[[], bool] = look_up("torch._C._are_functorch_transforms_active", TRANSFORMS)
+is_functorch_wrapped_tensor: Callable[[Tensor], bool] = look_up(
+    "torch._C._functorch.is_functorch_wrapped_tensor", TRANSFORMS
+)
+#: Of the vmap behind ``torch.autograd.grad(is_grads_batched=True)``.
+is_legacy_batchedtensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_legacy_batchedtensor", TRANSFORMS)
+#: A tensor without the wrapper of a level that is over.
+unwrap_if_dead: Callable[[Tensor], Tensor] = look_up("torch._C._functorch.unwrap_if_dead", TRANSFORMS)
+
+
+def _probe_forward_mode() -> str | None:
+    """Without a tangent: the first one of a process makes torch load its decompositions (0.4 s)."""
+    seen = [forward_level() == -1]
+    with forward_ad.dual_level(), set_forward_grad_enabled(False):
+        seen.append(forward_level() >= 0)
+    return None if all(seen) else f"inside a level it says {seen}"
+
+
+#: Forward mode.
+FORWARD = Capability("torch.autograd.forward_ad._current_level", "forward mode", _probe_forward_mode)
+
+set_forward_grad_enabled: Callable[[bool], AbstractContextManager[object]] = look_up(
+    "torch.autograd.forward_ad._set_fwd_grad_enabled", FORWARD
+)
+#: -1 outside of forward mode. A call of C code, which Dynamo does not compile on its own where it leaves a caller alone.
+forward_level: Callable[[], int] = (
+    partial(getattr, forward_ad, "_current_level")
+    if hasattr(forward_ad, "_current_level")
+    else look_up("torch.autograd.forward_ad._current_level", FORWARD)
+)
+
+
+def _probe_levels() -> str | None:
     seen: list[tuple[bool, ...]] = []
+    kept: list[Tensor] = []
 
     def inside_vmap(x: Tensor) -> Tensor:
         level = retrieve_current_functorch_interpreter()
@@ -35,23 +80,17 @@ def _probe() -> str | None:
         return x
 
     def inside_grad(x: Tensor) -> Tensor:
-        stack = get_interpreter_stack() or ()
-        kinds = [level.key() for level in stack]
+        kinds = [level.key() for level in get_interpreter_stack() or ()]
         seen.append((kinds == [TransformType.Grad], is_functorch_wrapped_tensor(x), not is_batchedtensor(x)))
         kept.append(x)
         return x * x
 
     def inside_jvp(x: Tensor) -> Tensor:
         kinds = [level.key() for level in get_interpreter_stack() or ()]
-        with set_forward_grad_enabled(False):
-            plain = forward_ad.unpack_dual(x * x).tangent is None  # type: ignore[no-untyped-call]
-        seen.append((kinds == [TransformType.Jvp], forward_level() == 0, plain))
+        seen.append((kinds == [TransformType.Jvp], forward_level() == 0, peek_interpreter_stack() is not None))
         return x * x
 
-    kept: list[Tensor] = []
     values = torch.ones(2, 3, dtype=torch.float64, device="cpu")
-    seen.append((not are_functorch_transforms_active(), forward_level() == -1, peek_interpreter_stack() is None))
-    seen.append((not is_functorch_wrapped_tensor(values), not is_legacy_batchedtensor(values)))
     torch.func.vmap(inside_vmap)(values)
     torch.func.grad(inside_grad)(values[0, 0])
     torch.func.jvp(inside_jvp, (values,), (values,))
@@ -59,22 +98,14 @@ def _probe() -> str | None:
     return None if all(map(all, seen)) else f"its levels read as {seen}"
 
 
-#: vmap, grad and jvp around Gradwright's own functions, and telling them from plain calls.
-LEVELS = Capability("torch._C._functorch", "calls under torch.func and in forward mode", _probe)
+#: What is inside a call under vmap, grad or jvp. Tried where one is met: torch.func is loaded by then (1 s).
+LEVELS = Capability("torch._C._functorch", "calls under torch.func", _probe_levels)
 
-are_functorch_transforms_active: Callable[[], bool] = look_up("torch._C._are_functorch_transforms_active", LEVELS)
-is_functorch_wrapped_tensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_functorch_wrapped_tensor", LEVELS)
 is_batchedtensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_batchedtensor", LEVELS)
 is_functionaltensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_functionaltensor", LEVELS)
-#: Of the vmap behind ``torch.autograd.grad(is_grads_batched=True)``.
-is_legacy_batchedtensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_legacy_batchedtensor", LEVELS)
 get_unwrapped: Callable[[Tensor], Tensor] = look_up("torch._C._functorch.get_unwrapped", LEVELS)
-#: A tensor without the wrapper of a level that is over.
-unwrap_if_dead: Callable[[Tensor], Tensor] = look_up("torch._C._functorch.unwrap_if_dead", LEVELS)
 maybe_get_level: Callable[[Tensor], int] = look_up("torch._C._functorch.maybe_get_level", LEVELS)
-unwrap_batched: Callable[[Tensor, int], tuple[Tensor, int | None]] = look_up(
-    "torch._C._functorch._unwrap_batched", LEVELS
-)
+unwrap_batched: Callable[[Tensor, int], tuple[Tensor, Any]] = look_up("torch._C._functorch._unwrap_batched", LEVELS)
 add_batch_dim: Callable[[Tensor, int, int], Tensor] = look_up("torch._C._functorch._add_batch_dim", LEVELS)
 get_interpreter_stack: Callable[[], list[Any] | None] = look_up("torch._C._functorch.get_interpreter_stack", LEVELS)
 peek_interpreter_stack: Callable[[], Any] = look_up("torch._C._functorch.peek_interpreter_stack", LEVELS)
@@ -86,13 +117,4 @@ retrieve_current_functorch_interpreter: Callable[[], Any] = look_up(
 )
 temporarily_clear_interpreter_stack: Callable[[], AbstractContextManager[object]] = look_up(
     "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", LEVELS
-)
-set_forward_grad_enabled: Callable[[bool], AbstractContextManager[object]] = look_up(
-    "torch.autograd.forward_ad._set_fwd_grad_enabled", LEVELS
-)
-# A call of C code, which Dynamo does not compile on its own where it leaves a caller alone.
-forward_level: Callable[[], int] = (
-    partial(getattr, forward_ad, "_current_level")
-    if hasattr(forward_ad, "_current_level")
-    else look_up("torch.autograd.forward_ad._current_level", LEVELS)
 )

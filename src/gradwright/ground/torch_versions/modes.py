@@ -7,74 +7,99 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_class
 
 
-def _probe() -> str | None:
+def _probe_dispatch() -> str | None:
     calls: list[str] = []
 
-    class Dispatch(TorchDispatchMode):
+    class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             return False  # the wrapper that skips it would import Dynamo
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            calls.append("dispatch")
-            return func(*args, **(kwargs or {}))
-
-    class Functions(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            calls.append("function")
+            calls.append(str(func))
             return func(*args, **(kwargs or {}))
 
     one = torch.ones((), dtype=torch.float64, device="cpu")
-    with Dispatch():  # type: ignore[no-untyped-call]  # torch has no types here
-        stacked = len_torch_dispatch_stack() == 1
+    with Noting():  # type: ignore[no-untyped-call]  # torch has no types here
+        depths = [len_torch_dispatch_stack()]
         one.neg()
         with disable_current_modes():
-            stacked = stacked and len_torch_dispatch_stack() == 0
+            depths.append(len_torch_dispatch_stack())
             one.neg()
-    with Functions() as mode:
-        stacked = stacked and len_torch_function_stack() == 1 and get_function_stack_at(0) is mode
+    depths.append(len_torch_dispatch_stack())
+    return None if calls == ["aten.neg.default"] and depths == [1, 0, 0] else f"a mode saw {calls} at {depths}"
+
+
+#: Seeing operations, and working unseen by modes that do.
+DISPATCH = Capability("torch.utils._python_dispatch.TorchDispatchMode", "looking on at operations", _probe_dispatch)
+
+if TYPE_CHECKING:
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+else:
+    TorchDispatchMode = look_up_class("torch.utils._python_dispatch.TorchDispatchMode", DISPATCH)
+disable_current_modes: Callable[[], AbstractContextManager[object]] = look_up(
+    "torch.utils._python_dispatch._disable_current_modes", DISPATCH
+)
+len_torch_dispatch_stack: Callable[[], int] = look_up("torch._C._len_torch_dispatch_stack", DISPATCH)
+
+
+class _Calls(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _probe_functions() -> str | None:
+    one, mode = torch.ones((), dtype=torch.float64, device="cpu"), _Calls()
+    depths = [len_torch_function_stack()]
+    push_on_torch_function_stack(mode)
+    one.neg()
+    depths.append(len_torch_function_stack())
+    own = get_function_stack_at(0) is mode and pop_torch_function_stack() is mode
+    depths.append(len_torch_function_stack())
+    one.neg()
+    return None if own and depths == [0, 1, 0] and mode.seen == 1 else f"a mode saw {mode.seen} calls at {depths}"
+
+
+#: Being put on the stack of function modes, and leaving it, between two calls of the script's.
+FUNCTIONS = Capability("torch._C._push_on_torch_function_stack", "looking on at a step's torch calls", _probe_functions)
+
+len_torch_function_stack: Callable[[], int] = look_up("torch._C._len_torch_function_stack", FUNCTIONS)
+get_function_stack_at: Callable[[int], Any] = look_up("torch._C._get_function_stack_at", FUNCTIONS)
+push_on_torch_function_stack: Callable[[Any], None] = look_up("torch._C._push_on_torch_function_stack", FUNCTIONS)
+pop_torch_function_stack: Callable[[], Any] = look_up("torch._C._pop_torch_function_stack", FUNCTIONS)
+
+
+def _probe_unseen() -> str | None:
+    one = torch.ones((), dtype=torch.float64, device="cpu")
+    with _Calls() as mode:
         one.neg()
         with DisableTorchFunction():
             one.neg()
-    push_on_torch_function_stack(mode)
-    one.neg()
-    stacked = stacked and pop_torch_function_stack() is mode and not len_torch_function_stack()
-    seen = calls == ["dispatch", "function", "function"]
-    return None if stacked and seen else f"its modes saw {calls}"
+    return None if mode.seen == 1 else f"a mode saw {mode.seen} calls"
 
 
-#: Seeing operations, and working unseen by the modes that are on.
-MODES = Capability("torch.utils._python_dispatch", "looking on at operations", _probe)
+#: Working unseen by function modes.
+UNSEEN = Capability("torch._C.DisableTorchFunction", "looks at tensors that the user's modes don't see", _probe_unseen)
 
 if TYPE_CHECKING:
     from torch._C import DisableTorchFunction as DisableTorchFunction
-    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 else:
-    TorchDispatchMode = look_up_class("torch.utils._python_dispatch.TorchDispatchMode", MODES)
-    DisableTorchFunction = look_up("torch._C.DisableTorchFunction", MODES)
-disable_current_modes: Callable[[], AbstractContextManager[object]] = look_up(
-    "torch.utils._python_dispatch._disable_current_modes", MODES
-)
-len_torch_dispatch_stack: Callable[[], int] = look_up("torch._C._len_torch_dispatch_stack", MODES)
-len_torch_function_stack: Callable[[], int] = look_up("torch._C._len_torch_function_stack", MODES)
-get_function_stack_at: Callable[[int], Any] = look_up("torch._C._get_function_stack_at", MODES)
-push_on_torch_function_stack: Callable[[Any], None] = look_up("torch._C._push_on_torch_function_stack", MODES)
-pop_torch_function_stack: Callable[[], Any] = look_up("torch._C._pop_torch_function_stack", MODES)
+    DisableTorchFunction = look_up("torch._C.DisableTorchFunction", UNSEEN)
 #: As the ``__torch_function__`` of a subclass: none.
-disabled_torch_function_impl: Any = look_up("torch._C._disabled_torch_function_impl", MODES)
+disabled_torch_function_impl: Any = look_up("torch._C._disabled_torch_function_impl", UNSEEN)
 
 
 def _probe_states() -> str | None:
-    def traced(x: Tensor) -> Tensor:
-        seen.append(get_tracing_state() is not None and is_tracing())
-        return x
-
     seen = [get_tracing_state() is None, not is_tracing(), not is_any_autocast_enabled()]
     with torch.autocast("cpu", torch.bfloat16):
         seen.append(is_any_autocast_enabled())
@@ -82,11 +107,27 @@ def _probe_states() -> str | None:
 
 
 #: States of torch that no mode shows.
-STATES = Capability("torch._C._get_tracing_state", "formulas and custom gradients", _probe_states)
+STATES = Capability("torch._C._get_tracing_state", "formulas, losses and custom gradients", _probe_states)
 
 is_any_autocast_enabled: Callable[[], bool] = look_up("torch._C._is_any_autocast_enabled", STATES)
 #: Of ``torch.jit.trace``: None outside.
 get_tracing_state: Callable[[], Any] = look_up("torch._C._get_tracing_state", STATES)
 is_tracing: Callable[[], bool] = look_up("torch._C._is_tracing", STATES)
+
+
+def _probe_switch() -> str | None:
+    class Switches(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    seen: list[Any] = []
+    with Switches(), torch.no_grad():
+        pass
+    return None if set_grad_enabled_below in seen else "torch.no_grad calls something else"
+
+
+#: Seeing ``torch.no_grad`` in a forward.
+SWITCH = Capability("torch._C._set_grad_enabled", "telling a forward that leaves the graph by no_grad", _probe_switch)
 #: What ``torch.no_grad`` calls, as a function mode sees it.
-set_grad_enabled_below: Any = look_up("torch._C._set_grad_enabled", STATES)
+set_grad_enabled_below: Any = look_up("torch._C._set_grad_enabled", SWITCH)

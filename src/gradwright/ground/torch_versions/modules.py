@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,43 +14,60 @@ from gradwright.ground.torch_versions.capability import Capability, look_up, loo
 
 def _probe() -> str | None:
     layer = nn.BatchNorm1d(2, device="cpu")
-    tables = set(parameters_of(layer)) == {"weight", "bias"} and "running_mean" in buffers_of(layer)
-    tables = tables and set(modules_of(nn.Sequential(layer))) == {"0"}
-    hooked = has_hooks(layer)
-    handle = layer.register_forward_hook(lambda *_: None)
-    hooks = not hooked and has_hooks(layer)
-    handle.remove()
-    kinds = isinstance(layer, BatchNorm) and isinstance(nn.Dropout(), Dropout)
-    cached = not caches_parametrizations()
-    with parametrize.cached():
-        cached = cached and caches_parametrizations()
-    return None if tables and hooks and kinds and cached else f"a module says {tables, hooks, kinds, cached}"
+    tables = set(own_parameters(layer)) == {"weight", "bias"} and "running_mean" in own_buffers(layer)
+    return None if tables and set(own_modules(nn.Sequential(layer))) == {"0"} else "they hold something else"
 
 
 #: Reading and exchanging what a module holds.
 MODULES = Capability("Module._parameters, Module._buffers", "reading and exchanging what modules hold", _probe)
 
+
+def _probe_kinds() -> str | None:
+    fits = isinstance(nn.BatchNorm2d(2, device="cpu"), BatchNorm) and isinstance(nn.Dropout2d(), Dropout)
+    return None if fits else "BatchNorm2d and Dropout2d are none"
+
+
+#: Telling all kinds of batch normalisation and dropout from other modules.
+KINDS = Capability("torch.nn.modules.batchnorm._BatchNorm", "telling batch normalisation and dropout", _probe_kinds)
+
 if TYPE_CHECKING:
-    from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
-    from torch.nn.modules.dropout import _DropoutNd as Dropout
+    from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.modules.dropout import _DropoutNd
+
+    BatchNorm, Dropout = _BatchNorm, _DropoutNd
 else:
-    BatchNorm = look_up_class("torch.nn.modules.batchnorm._BatchNorm", MODULES)
-    Dropout = look_up_class("torch.nn.modules.dropout._DropoutNd", MODULES)
+    BatchNorm = look_up_class("torch.nn.modules.batchnorm._BatchNorm", KINDS)
+    Dropout = look_up_class("torch.nn.modules.dropout._DropoutNd", KINDS)
 
 
-def parameters_of(module: nn.Module) -> dict[str, nn.Parameter | None]:
+def own_parameters(module: nn.Module) -> dict[str, nn.Parameter | None]:
     """The table of a module's own parameters, by their names in it: what is written there is the module's."""
     return module._parameters
 
 
-def buffers_of(module: nn.Module) -> dict[str, Tensor | None]:
+def own_buffers(module: nn.Module) -> dict[str, Tensor | None]:
     """The table of a module's own buffers."""
     return module._buffers
 
 
-def modules_of(module: nn.Module) -> dict[str, nn.Module | None]:
+def own_modules(module: nn.Module) -> dict[str, nn.Module | None]:
     """The table of a module's children."""
     return module._modules
+
+
+def _probe_hooks() -> str | None:
+    layer, tensor = nn.Linear(1, 1, device="cpu"), torch.ones(1, device="cpu", requires_grad=True)
+    seen = [not has_hooks(layer), not has_backward_hooks(tensor), not caches_parametrizations()]
+    layer.register_forward_hook(lambda *_: None)
+    tensor.register_hook(lambda _: None)  # type: ignore[no-untyped-call]  # torch has no types here
+    seen += [has_hooks(layer), has_backward_hooks(tensor)]
+    with parametrize.cached():
+        seen.append(caches_parametrizations())
+    return None if all(seen) else f"its hooks read as {seen}"
+
+
+#: Seeing hooks and cached parametrizations of the user's.
+HOOKED = Capability("Module._forward_hooks, parametrize._cache_enabled", "reversible networks", _probe_hooks)
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -15,7 +15,7 @@ _NO_DEFAULT = object()
 def _probe() -> str | None:
     x = torch.ones(3, 2, dtype=torch.float64, device="cpu").requires_grad_()
     product, total, sine = x.mm(x.t()), x.sum(1), x.sin()
-    kept = saved(product.grad_fn, "mat2").shape == (2, 3) and saved(total.grad_fn, "dim") is not None
+    kept = read_saved(product.grad_fn, "mat2").shape == (2, 3) and read_saved(total.grad_fn, "dim") is not None
     kept = kept and has_saved(sine.grad_fn, "self") and not has_saved(sine.grad_fn, "no_such_name")
     (of_output,) = output_metadata(product.grad_fn)
     described = tuple(of_output.shape) == (3, 3) and of_output.dtype == torch.float64 and of_output.device.type == "cpu"
@@ -44,7 +44,7 @@ AccumulateGrad: Any = look_up_class("torch._C._functions.AccumulateGrad", NODES)
 UndefinedGrad: Any = look_up("torch._C._functions.UndefinedGrad", NODES)
 
 
-def saved(node: Any, name: str, default: Any = _NO_DEFAULT) -> Any:
+def read_saved(node: Any, name: str, default: Any = _NO_DEFAULT) -> Any:
     """What a node saved under ``name``, as torch's derivatives.yaml calls it: a tensor, a number, a list of them.
 
     Raises: UnsupportedTorch, where this torch saves nothing of that name and there is no ``default``; RuntimeError,
@@ -61,6 +61,11 @@ def saved(node: Any, name: str, default: Any = _NO_DEFAULT) -> Any:
 def has_saved(node: Any, name: str) -> bool:
     """Whether a node has something saved under ``name``."""
     return hasattr(type(node), f"_saved_{name}")
+
+
+def is_packed(node: Any, name: str) -> bool:
+    """Whether what is saved under ``name`` went through ``saved_tensors_hooks``: reading it would call them."""
+    return getattr(getattr(node, f"_raw_saved_{name}", None), "unpack_hook", None) is not None
 
 
 def saved_names(node: Any) -> list[str]:
@@ -85,4 +90,4 @@ def forward_class(node: Any) -> Any:
 
 def backward_class(function: type[torch.autograd.Function]) -> Any:
     """The class of the nodes that a Function records."""
-    return function._backward_cls  # type: ignore[attr-defined]  # torch's metaclass sets it
+    return function._backward_cls

@@ -40,10 +40,10 @@ def packet_of(operator: Any) -> Any:
     return getattr(operator, "_overloadpacket", None)
 
 
-def overloads_named(*names: str) -> tuple[Any, ...]:
-    """The default overloads of ``torch.ops.aten`` operators that have no public name; those that this torch has."""
+def packets_named(*names: str) -> tuple[Any, ...]:
+    """Operators of ``torch.ops.aten`` that have no public name: those that this torch has."""
     found = (getattr(torch.ops.aten, name, None) for name in names)
-    return tuple(packet.default for packet in found if packet is not None)
+    return tuple(packet for packet in found if packet is not None)
 
 
 def _probe_custom() -> str | None:

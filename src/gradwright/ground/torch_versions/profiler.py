@@ -52,3 +52,7 @@ _profiler_type: Callable[[], Any] = look_up("torch._C._autograd._profiler_type",
 def keeps_events() -> bool:
     """Whether a profiler is on, other than one that hands marks to a tool outside (NVTX, ITT)."""
     return str(_profiler_type().name) in ("LEGACY", "KINETO")
+
+
+#: What ``torch.profiler.profile`` and autograd's own profiler both begin with: (class, name of its method).
+START_OF_PROFILERS = (torch.autograd.profiler.profile, "_start_trace")

@@ -43,6 +43,18 @@ memory_id: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 foreach_mul_: Callable[[Sequence[Tensor], Any], None] = look_up("torch._foreach_mul_", TENSORS)
 foreach_norm: Callable[..., tuple[Tensor, ...]] = look_up("torch._foreach_norm", TENSORS)
 
+#: Operators of ``torch.ops.aten`` and functions of torch that have no public name; each is a twin of a public one.
+PRIVATE = Capability("torch.ops.aten._fft_c2c and others", "pushing derivatives forward through some operations")
+safe_softmax: Callable[[Tensor, int], Tensor] = look_up("torch._safe_softmax", PRIVATE)
+fft_c2c: Callable[..., Tensor] = look_up("torch.ops.aten._fft_c2c", PRIVATE)
+fft_c2r: Callable[..., Tensor] = look_up("torch.ops.aten._fft_c2r", PRIVATE)
+fft_r2c: Callable[..., Tensor] = look_up("torch.ops.aten._fft_r2c", PRIVATE)
+adaptive_avg_pool2d: Callable[..., Tensor] = look_up("torch.ops.aten._adaptive_avg_pool2d", PRIVATE)
+adaptive_avg_pool3d: Callable[..., Tensor] = look_up("torch.ops.aten._adaptive_avg_pool3d", PRIVATE)
+upsample_nearest_exact1d: Callable[..., Tensor] = look_up("torch.ops.aten._upsample_nearest_exact1d", PRIVATE)
+upsample_nearest_exact2d: Callable[..., Tensor] = look_up("torch.ops.aten._upsample_nearest_exact2d", PRIVATE)
+upsample_nearest_exact3d: Callable[..., Tensor] = look_up("torch.ops.aten._upsample_nearest_exact3d", PRIVATE)
+
 #: A subclass that shows sizes and strides of what it wraps.
 SUBCLASSES = Capability("torch.Tensor._make_wrapper_subclass", "proofs in exact arithmetic")
 make_wrapper_subclass: Callable[..., Any] = look_up("torch.Tensor._make_wrapper_subclass", SUBCLASSES)

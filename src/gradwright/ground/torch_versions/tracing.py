@@ -65,19 +65,19 @@ enable_python_dispatcher: Callable[[], AbstractContextManager[object]] = look_up
 )
 
 
-def _size_function(name: str) -> Any:
-    return look_up_class(f"torch.utils._sympy.functions.{name}", TRACING)
-
-
-# What sizes are made of, beside sympy's own.
-CleanDiv, FloorDiv, IntTrueDiv = _size_function("CleanDiv"), _size_function("FloorDiv"), _size_function("IntTrueDiv")
-FloatPow, FloatTrueDiv = _size_function("FloatPow"), _size_function("FloatTrueDiv")
-Max, Min, Mod, PythonMod = _size_function("Max"), _size_function("Min"), _size_function("Mod"), _size_function("PythonMod")
-PowByNatural, ToFloat, TruncToInt = (
-    _size_function("PowByNatural"),
-    _size_function("ToFloat"),
-    _size_function("TruncToInt"),
-)
+# What the expressions of sizes are made of, beside sympy's own.
+CleanDiv: Any = look_up_class("torch.utils._sympy.functions.CleanDiv", TRACING)
+FloatPow: Any = look_up_class("torch.utils._sympy.functions.FloatPow", TRACING)
+FloatTrueDiv: Any = look_up_class("torch.utils._sympy.functions.FloatTrueDiv", TRACING)
+FloorDiv: Any = look_up_class("torch.utils._sympy.functions.FloorDiv", TRACING)
+IntTrueDiv: Any = look_up_class("torch.utils._sympy.functions.IntTrueDiv", TRACING)
+Max: Any = look_up_class("torch.utils._sympy.functions.Max", TRACING)
+Min: Any = look_up_class("torch.utils._sympy.functions.Min", TRACING)
+Mod: Any = look_up_class("torch.utils._sympy.functions.Mod", TRACING)
+PowByNatural: Any = look_up_class("torch.utils._sympy.functions.PowByNatural", TRACING)
+PythonMod: Any = look_up_class("torch.utils._sympy.functions.PythonMod", TRACING)
+ToFloat: Any = look_up_class("torch.utils._sympy.functions.ToFloat", TRACING)
+TruncToInt: Any = look_up_class("torch.utils._sympy.functions.TruncToInt", TRACING)
 
 
 def example_values(shape_env: Any) -> Any:

@@ -12,24 +12,28 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active, _FunctionBase
-from torch._C._functorch import is_legacy_batchedtensor, unwrap_if_dead
-from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.apply import quick_apply
+from gradwright.ground.torch_versions.dynamo import uncompiled_throughout
+from gradwright.ground.torch_versions.levels import (
+    are_functorch_transforms_active,
+    forward_level,
+    is_legacy_batchedtensor,
+    set_forward_grad_enabled,
+    unwrap_if_dead,
+)
 from gradwright.kernels.autograd.cotangents import back_operands, keep, kept
 from gradwright.kernels.autograd.fusion import Fusion
 from gradwright.kernels.autograd.levels import forward_mode_is_on, primal
-from gradwright.kernels.autograd.untraced import untraced
 
 
 def transforms_are_on() -> bool:
     """Is there a level of torch.func, or of forward mode?"""
-    return _are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return are_functorch_transforms_active() or forward_level() >= 0
 
 
-@untraced
+@uncompiled_throughout
 def fused(fusion: Fusion, operands: Sequence[Any]) -> tuple[Tensor, ...]:
     """The results of a launch, differentiable to any order; under torch.func and forward mode too.
 
@@ -54,7 +58,7 @@ def looked_at(operands: Sequence[Any]) -> tuple[list[Any], bool]:
     return alive, needs_graph and torch.is_grad_enabled()
 
 
-@untraced
+@uncompiled_throughout
 def pulled_back(
     fusion: Fusion, operands: Sequence[Any], cotangents: Sequence[Tensor | None], wanted: tuple[bool, ...]
 ) -> list[Tensor | None]:
@@ -89,31 +93,31 @@ class _Fused(torch.autograd.Function):
     """The plain eager call: a combined forward, which is cheaper than one with ``setup_context``."""
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def forward(ctx: Any, fusion: Fusion, *operands: Any) -> tuple[Tensor, ...]:
         keep(ctx, fusion, operands)
         ctx.set_materialize_grads(False)
         return fusion.run(operands)
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *pulled_back(ctx.fusion, kept(ctx), cotangents, ctx.needs_input_grad[1:])
 
 
-_apply: Any = _FunctionBase.__dict__["apply"].__get__(None, _Fused)
+_apply = quick_apply(_Fused)
 
 
 class _Transformed(torch.autograd.Function):
     """The call under torch.func and forward mode."""
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def forward(fusion: Fusion, *operands: Any) -> tuple[Tensor, ...]:
         return fusion.run(operands)
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         tensors = keep(ctx, inputs[0], inputs[1:])
         ctx.set_materialize_grads(False)
@@ -121,17 +125,17 @@ class _Transformed(torch.autograd.Function):
             ctx.save_for_forward(*tensors)
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *pulled_back(ctx.fusion, kept(ctx), cotangents, ctx.needs_input_grad[1:])
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
         # NOTE [forward over forward]: torch runs a jvp with forward mode off, so that an outer level sees constants:
         # jacfwd(jacfwd(f)) of any Function is silently zero (torch 2.13). It is turned on again here, and the tangents
         # of this level are taken off what is computed with.
-        with _set_fwd_grad_enabled(True):
+        with set_forward_grad_enabled(True):
             fusion: Fusion = ctx.fusion
             operands = [primal(value) if isinstance(value, Tensor) else value for value in kept(ctx)]
             given = tuple([tangent is not None for tangent in tangents[: fusion.count]])
@@ -144,7 +148,7 @@ class _Transformed(torch.autograd.Function):
             )
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def vmap(info: Any, in_dims: tuple[int | None, ...], fusion: Fusion, *operands: Any) -> tuple[Any, int]:
         axes = in_dims[1 : fusion.count + 1]
         batched = fusion.batched(info.batch_size, tuple([axis is not None for axis in axes]))

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _get_tracing_state, _len_torch_dispatch_stack
 
+from gradwright.ground.torch_versions.modes import get_tracing_state, len_torch_dispatch_stack
+from gradwright.ground.torch_versions.tensors import is_zerotensor
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.plain import PlainLaunch
 from gradwright.kernels.launch.results import Operand, Result
@@ -80,7 +81,7 @@ class Fusion:
 
     def run(self, operands: Sequence[Any]) -> tuple[Tensor, ...]:
         """The results, without a graph: new tensors, and no views."""
-        if _len_torch_dispatch_stack() or _get_tracing_state() is not None:
+        if len_torch_dispatch_stack() or get_tracing_state() is not None:
             return self.run_plainly(operands, "torch's operations are watched")
         values, key = self._read(operands)
         results = self._asked(operands, key)
@@ -103,7 +104,7 @@ class Fusion:
         key: Key = ()
         for place in self._tensors:
             tensor = values[place]
-            if tensor.is_neg() or tensor._is_zerotensor():
+            if tensor.is_neg() or is_zerotensor(tensor):
                 tensor = values[place] = tensor.resolve_neg().clone()
             if not tensor.is_contiguous():
                 key = (*key, place, tensor.stride())

@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _FunctionBase
-from torch._C._autograd import _top_saved_tensors_default_hooks as saved_tensors_hooks
-from torch._C._functorch import is_legacy_batchedtensor
 
+from gradwright.ground.torch_versions.apply import quick_apply
+from gradwright.ground.torch_versions.dynamo import uncompiled_throughout
+from gradwright.ground.torch_versions.engine import top_saved_tensors_default_hooks
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
 from gradwright.kernels.autograd.cotangents import keep, kept
 from gradwright.kernels.autograd.fused import fused, looked_at, pulled_back, transforms_are_on
 from gradwright.kernels.autograd.fusion import Fusion
-from gradwright.kernels.autograd.untraced import untraced
 
 MISSES = 2  # in a row, after which nothing is predicted until an upstream comes twice
 
@@ -49,7 +49,7 @@ class _OnePass(torch.autograd.Function):
     """``apply`` takes a Fusion with one output, which is a scalar, a Prediction, and the operands."""
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def forward(ctx: Any, fusion: Fusion, prediction: Prediction, *operands: Any) -> Tensor:
         keep(ctx, fusion, operands)
         ctx.prediction = prediction
@@ -62,7 +62,7 @@ class _OnePass(torch.autograd.Function):
         return value
 
     @staticmethod
-    @untraced
+    @uncompiled_throughout
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
         fusion: Fusion = ctx.fusion
         operands = kept(ctx)
@@ -75,13 +75,13 @@ class _OnePass(torch.autograd.Function):
         return None, None, *[next(found) if is_wanted else None for is_wanted in wanted]
 
 
-_apply: Any = _FunctionBase.__dict__["apply"].__get__(None, _OnePass)
+_apply = quick_apply(_OnePass)
 
 
-@untraced
+@uncompiled_throughout
 def scalar(fusion: Fusion, prediction: Prediction, operands: Sequence[Any]) -> Tensor:
     """The only output of a launch on a CPU, which is a scalar: as ``fused``, with its gradients computed beside it."""
-    if torch.is_grad_enabled() and not transforms_are_on() and saved_tensors_hooks(True) is None:
+    if torch.is_grad_enabled() and not transforms_are_on() and top_saved_tensors_default_hooks(True) is None:
         alive, needs_graph = looked_at(operands)
         return _apply(fusion, prediction, *alive) if needs_graph else fusion.run(alive)[0]
     return fused(fusion, operands)[0]

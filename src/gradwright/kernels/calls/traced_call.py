@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.dynamo import constant_in_traces
 from gradwright.kernels.autograd.traced import TorchCode, torch_code_of, traced
 from gradwright.kernels.calls.checking import result_dtype
 from gradwright.kernels.calls.definition import Definition, counting
@@ -60,13 +61,7 @@ def traced_call(definition: Definition, values: Mapping[str, Any], folded: Seque
 # 2.13); a bool is a constant.
 
 
-def _constant(function: F) -> F:
-    """As ``torch.compiler.assume_constant_result``, which imports Dynamo (a second) to set this mark."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
-
-
-@_constant
+@constant_in_traces
 def _is_summed(definition: Definition, ndim: int) -> tuple[bool, ...]:
     axes = axes_of((1,) * ndim, definition.dim, definition.keepdim, f"a call of {definition.name}").reduced
     return tuple(axis in axes for axis in range(ndim))
@@ -79,7 +74,7 @@ def _code(definition: Definition, weighted: bool, masked: bool) -> TorchCode:
     return code
 
 
-@_constant
+@constant_in_traces
 def _make(definition: Definition, weighted: bool, masked: bool) -> bool:
     place = weighted + 2 * masked
     if definition.codes[place] is None:
@@ -94,7 +89,7 @@ def _counting_code(weighted: bool, masked: bool) -> TorchCode:
     return code
 
 
-@_constant
+@constant_in_traces
 def _make_counting(weighted: bool, masked: bool) -> bool:
     place = weighted + 2 * masked
     if _COUNTING[place] is None:

@@ -9,8 +9,9 @@ from typing import Final, Literal, Protocol
 
 import torch
 from torch import Tensor
-from torch._C import _get_tracing_state, _len_torch_dispatch_stack
 
+from gradwright.ground.torch_versions.modes import get_tracing_state, len_torch_dispatch_stack
+from gradwright.ground.torch_versions.tensors import is_zerotensor
 from gradwright.kernels.code.row_layout import RowLoops, RowRead, RowWritten, Walk, named
 from gradwright.kernels.code.row_loops import fits, positions_a_run, row_kernel_source
 from gradwright.kernels.code.row_writer import RUN, SIDE_BY_SIDE
@@ -59,7 +60,7 @@ def run_rows(program: RowProgram, operands: Sequence[Operand], dim: int, dtypes:
 
 def _there(operand: Operand) -> Operand:
     """With its numbers where a kernel looks for them: torch negates, and makes zeros, when they are needed."""
-    if isinstance(operand, Tensor) and (operand.is_neg() or operand._is_zerotensor()):
+    if isinstance(operand, Tensor) and (operand.is_neg() or is_zerotensor(operand)):
         return operand.resolve_neg().clone()
     return operand
 
@@ -68,7 +69,7 @@ def row_launch_of(
     program: RowProgram, operands: Sequence[Operand], dim: int, dtypes: Sequence[torch.dtype]
 ) -> RowLaunch:
     """What ``run_rows`` runs for operands of these kinds, prepared once."""
-    if _len_torch_dispatch_stack() or _get_tracing_state() is not None:
+    if len_torch_dispatch_stack() or get_tracing_state() is not None:
         return PlainRows(program, dim, tuple(dtypes), _precision(operands, dtypes), "torch's operations are watched")
     key = (
         program.key,

@@ -7,10 +7,10 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active, _get_tracing_state, _len_torch_dispatch_stack
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
+from gradwright.ground.torch_versions.modes import get_tracing_state, len_torch_dispatch_stack
 from gradwright.kernels.calls.messages import refusal, told
 
 Reduction = Literal["none", "sum", "mean"]
@@ -119,7 +119,7 @@ def are_values_to_be_read(tensors: Sequence[Tensor | None]) -> bool:
 
 def are_for_kernels(tensors: Sequence[Tensor | None]) -> bool:
     """In eager mode, tensors with numbers of their own, on one CPU or accelerator that there are kernels for?"""
-    if is_dynamo_compiling() or is_transformed() or _len_torch_dispatch_stack() or _get_tracing_state() is not None:
+    if is_dynamo_compiling() or is_transformed() or len_torch_dispatch_stack() or get_tracing_state() is not None:
         return False
     there = [t for t in tensors if t is not None]
     return all(type(t) in _PLAIN for t in there) and {t.device.type for t in there} in ({"cpu"}, {"cuda"}, set())
@@ -127,7 +127,7 @@ def are_for_kernels(tensors: Sequence[Tensor | None]) -> bool:
 
 def is_transformed() -> bool:
     """Is there a level of torch.func, or of forward mode?"""
-    return bool(_are_functorch_transforms_active()) or forward_ad._current_level >= 0
+    return bool(are_functorch_transforms_active()) or forward_level() >= 0
 
 
 def first_place(bad: Tensor) -> str:

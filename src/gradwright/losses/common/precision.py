@@ -6,7 +6,8 @@ from typing import Final
 
 import torch
 from torch import Tensor
-from torch._C import _is_any_autocast_enabled
+
+from gradwright.ground.torch_versions.modes import is_any_autocast_enabled
 
 HALF: Final = (torch.float16, torch.bfloat16)
 
@@ -29,4 +30,4 @@ def dtype_of_value(dtype: torch.dtype) -> torch.dtype:
     ...     dtype_of_value(torch.bfloat16)
     torch.float32
     """
-    return torch.float32 if dtype in HALF and _is_any_autocast_enabled() else dtype
+    return torch.float32 if dtype in HALF and is_any_autocast_enabled() else dtype

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C._autograd import _top_saved_tensors_default_hooks as saved_tensors_hooks
-from torch._C._functorch import is_legacy_batchedtensor
 
+from gradwright.ground.torch_versions.engine import top_saved_tensors_default_hooks
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
 from gradwright.kernels.autograd.one_pass import Prediction
 from gradwright.kernels.calls.checking import result_dtype
 from gradwright.kernels.formula.stages import Axes, RowProgram, Way, row_program
@@ -153,7 +153,7 @@ class _Rows(torch.autograd.Function):
             if is_planned() and wanted:
                 _tell_back(call, "rows back", wanted, torch.empty(value.shape, dtype=value.dtype))
         else:
-            upstream = call.of.prediction.upstream() if saved_tensors_hooks(True) is None else None
+            upstream = call.of.prediction.upstream() if top_saved_tensors_default_hooks(True) is None else None
             if wanted and upstream is not None:
                 value, faults, *gradients = _both(call, wanted, upstream * share)
                 ctx.gradients = [(upstream, gradients)]

@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_legacy_batchedtensor
 from torch.nn import functional as F
 
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.classification.cross_entropy import OF_CLASSES
 from gradwright.losses.classification.cross_entropy import reference as cross_entropy_by_torch

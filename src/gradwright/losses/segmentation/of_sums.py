@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_legacy_batchedtensor
 
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import (

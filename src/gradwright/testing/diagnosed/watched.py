@@ -20,9 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import Function
-from torch.utils._python_dispatch import _disable_current_modes
 
 from gradwright.doctor.observe import functions as observed_functions
 from gradwright.doctor.observe.clock import Clock
@@ -33,6 +31,15 @@ from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.places import definition, is_user_file
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions import apply as torchs_apply
+from gradwright.ground.torch_versions.fakes import FakeTensor
+from gradwright.ground.torch_versions.modes import (
+    DisableTorchFunction,
+    disable_current_modes,
+    len_torch_dispatch_stack,
+    len_torch_function_stack,
+)
+from gradwright.ground.torch_versions.nodes import forward_class
 from gradwright.testing.diagnosed.record import NO_TEST, ONLY_LEFT_OUT, TestRecord
 
 MOST = 500  # Functions of a session
@@ -59,7 +66,8 @@ class FunctionsOfTests(FunctionWatch):
         self.raised: set[str] = set()  # subjects of which calls raised as their tests expected
         self.checked: set[str] = set()  # subjects that gw.check called in a test, on inputs of its own making
         # pytest shows no frame of a module that says this: a failing test's traceback stays as it was.
-        observed_functions.__tracebackhide__ = True  # type: ignore[attr-defined]  # pytest's own name
+        for module in (observed_functions, torchs_apply):
+            module.__tracebackhide__ = True  # type: ignore[attr-defined]  # pytest's own name
 
     def withdraw(self, specimens: list[Kept]) -> None:
         """Inputs of calls that raised as a test expected are no specimens."""
@@ -146,23 +154,16 @@ class FunctionsOfTests(FunctionWatch):
 
     # --- backward ----------------------------------------------------------------------------------------------------
 
-    def _watched_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        watched = super()._watched_backward(original)
-
-        def apply(node: Any, *cotangents: Any) -> Any:
-            __tracebackhide__ = True
-            use = self.uses.get(node._forward_cls)
-            kept = use.awaiting.get(node) if use is not None else None
-            if kept is None:
-                return watched(node, *cotangents)
-            try:
-                return watched(node, *cotangents)
-            except BaseException:
+    def _backward(self, original: Callable[..., Any], node: Any, cotangents: tuple[Any, ...]) -> Any:
+        __tracebackhide__ = True
+        use = self.uses.get(forward_class(node))
+        kept = use.awaiting.get(node) if use is not None else None
+        try:
+            return super()._backward(original, node, cotangents)
+        except BaseException:
+            if kept is not None:
                 self._note_raised([kept])
-                raise
-
-        apply.__name__, apply.__doc__ = original.__name__, original.__doc__
-        return apply
+            raise
 
     def _copy_cotangents(self, kept: Kept, cotangents: tuple[Any, ...]) -> None:
         with _undisturbed():
@@ -223,8 +224,8 @@ def _no_specimen(args: tuple[Any, ...]) -> bool:
 def _undisturbed() -> Iterator[None]:
     """Outside of the dispatch and function modes that the test is under, if it is under any."""
     with contextlib.ExitStack() as stack:
-        if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_disable_current_modes())
-        if torch._C._len_torch_function_stack():
-            stack.enter_context(torch._C.DisableTorchFunction())
+        if len_torch_dispatch_stack():
+            stack.enter_context(disable_current_modes())
+        if len_torch_function_stack():
+            stack.enter_context(DisableTorchFunction())
         yield

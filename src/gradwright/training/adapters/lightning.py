@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.tensors import foreach_mul_
 from gradwright.training.accumulator import GradientAccumulator
 from gradwright.training.engines.ddp import DataParallel
 from gradwright.training.update import Stepping
@@ -133,4 +134,4 @@ def _multiply(optimizer: Any, factor: float) -> None:
     groups = optimizer.param_groups
     gradients = [one.grad for group in groups for one in group["params"] if one.grad is not None]
     if gradients:
-        torch._foreach_mul_(gradients, factor)
+        foreach_mul_(gradients, factor)

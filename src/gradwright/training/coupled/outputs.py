@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions import trees as pytree
+from gradwright.ground.torch_versions.tensors import base_of, version_of
 from gradwright.training.coupled.gathering import gathered
 from gradwright.training.ranks import Ranks
 
@@ -39,15 +40,15 @@ class Output:
                     "that the loss needs of a micro-batch"
                 )
         given = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, Tensor) and not leaf.requires_grad]
-        own = {id(leaf) for leaf in given} | {id(leaf._base) for leaf in given if leaf._base is not None}
+        own = {id(leaf) for leaf in given} | {id(base_of(leaf)) for leaf in given if base_of(leaf) is not None}
         return cls(leaves, tree, tuple(_is_of(leaf, own) for leaf in leaves))
 
 
 def _is_of(leaf: Any, own: set[int]) -> bool:
     """A tensor of the batch, or a view of one. Something written into it would show in its version."""
-    if not isinstance(leaf, Tensor) or leaf._version != 0:
+    if not isinstance(leaf, Tensor) or version_of(leaf) != 0:
         return False
-    return id(leaf) in own or (leaf._base is not None and id(leaf._base) in own)
+    return id(leaf) in own or (base_of(leaf) is not None and id(base_of(leaf)) in own)
 
 
 class Together:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradwright.ground.torch_versions.modules import own_buffers
 from gradwright.training.randomness import put_back, random_state
 
 #: How far two runs of the same forward may lie apart, of their size: rounding, of other kernels or another order.
@@ -36,9 +37,9 @@ def left_alone(model: nn.Module) -> Iterator[None]:
     Memory: a copy of the buffers.
     """
     kept = [
-        (module._buffers, name, buffer, buffer.detach().clone() if buffer.layout is torch.strided else None)
+        (own_buffers(module), name, buffer, buffer.detach().clone() if buffer.layout is torch.strided else None)
         for module in model.modules()
-        for name, buffer in module._buffers.items()
+        for name, buffer in own_buffers(module).items()
         if buffer is not None
     ]
     sends = getattr(model, "require_forward_param_sync", None)

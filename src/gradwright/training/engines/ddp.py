@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gradwright.errors import AccumulationError
+from gradwright.ground.torch_versions.distributed import rebuild_buckets
+from gradwright.ground.torch_versions.tensors import version_of
 from gradwright.training.engines.engine import Engine
 from gradwright.training.ranks import Ranks
 
@@ -33,7 +35,7 @@ class DataParallel(Engine):
             with self.model.no_sync():
                 yield
             return
-        self._before = {p: -1 if p.grad is None else p.grad._version for p in self.parameters()}
+        self._before = {p: -1 if p.grad is None else version_of(p.grad) for p in self.parameters()}
         self._sharing = True
         self._await_forward()
         try:
@@ -49,7 +51,7 @@ class DataParallel(Engine):
         if self._rebuilds:
             self._rebuilds = False
             with self.ranks.naming("ordering DDP's buckets"):
-                self.model.reducer._rebuild_buckets()
+                rebuild_buckets(self.model)
 
     def _await_forward(self) -> None:
         """Each forward of DDP writes a bool there; until then the same truth stands there as a number."""
@@ -88,7 +90,7 @@ class DataParallel(Engine):
         unused = [
             names.get(parameter, "a parameter")
             for parameter, version in before.items()
-            if version == (-1 if parameter.grad is None else parameter.grad._version)
+            if version == (-1 if parameter.grad is None else version_of(parameter.grad))
         ]
         if unused:
             raise AccumulationError(

@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.distributed import flatten_mesh, shard_groups
 from gradwright.training.engines.engine import Engine
 from gradwright.training.ranks import Ranks
 
@@ -66,7 +67,7 @@ def _meshes_and_replicas(model: nn.Module) -> tuple[list[DeviceMesh], float]:
     for module in model.modules():
         if not isinstance(module, FSDPModule):
             continue
-        for group in module._get_fsdp_state()._fsdp_param_groups:
+        for group in shard_groups(module):
             mesh = group.mesh_info.mesh
             if mesh not in meshes:
                 meshes.append(mesh)
@@ -91,4 +92,4 @@ def _group_of(meshes: list[DeviceMesh]) -> Any:
     mesh = max(meshes, key=lambda mesh: mesh.size(), default=None)
     if mesh is None or mesh.size() == dist.get_world_size():
         return None
-    return mesh.get_group() if mesh.ndim == 1 else mesh._flatten().get_group()
+    return mesh.get_group() if mesh.ndim == 1 else flatten_mesh(mesh).get_group()

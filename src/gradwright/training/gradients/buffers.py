@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.tensors import foreach_mul_
 from gradwright.training.gradients.store import Backward, Store
 from gradwright.training.products import added
 from gradwright.training.ranks import Ranks
@@ -113,7 +114,7 @@ class Buffers(Store):
             factor = factors.get(name, together) if self.apart else together
             known = [one for one in sums if one is not None]
             if factor != 1.0 and known:
-                torch._foreach_mul_(known, factor)
+                foreach_mul_(known, factor)
         apart = list(zip(*self.by_loss.values(), strict=True))
         joined = [added(parts) for parts in apart] if self._join is None else self._join(self.by_loss, self._scale())
         for parameter, kept, total in zip(self.parameters, apart, joined, strict=bool(apart)):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions.tensors import foreach_mul_
+
 Backward = Callable[[Tensor, bool], None]  # of a loss; whether its graph is kept
 
 
@@ -55,4 +57,4 @@ class InPlace(Store):
         (factor,) = set(factors.values()) or {1.0}
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         if factor != 1.0 and gradients:
-            torch._foreach_mul_(gradients, factor)
+            foreach_mul_(gradients, factor)

@@ -11,6 +11,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, over_batch, to_shared
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _entrywise(*cotangents: Callable[[Any, Tensor], Tensor]) -> Boundary:
@@ -30,19 +31,19 @@ def _same(node: Any, g: Tensor) -> Tensor:
 
 
 def _times_alpha(node: Any, g: Tensor) -> Tensor:
-    alpha = node._saved_alpha
+    alpha = read_saved(node, "alpha")
     return g if alpha == 1 else g * (alpha.conjugate() if isinstance(alpha, complex) else alpha)
 
 
 def _quotient(node: Any, g: Tensor) -> Tensor:
     """y = a / b: dy/db = -a / b^2."""
-    slope: Tensor = -node._saved_self / node._saved_other.square()
+    slope: Tensor = -read_saved(node, "self") / read_saved(node, "other").square()
     return g * slope.conj()
 
 
 def _where(chosen: bool) -> Callable[[Any, Tensor], Tensor]:
     def pulled(node: Any, g: Tensor) -> Tensor:
-        condition: Tensor = node._saved_condition
+        condition: Tensor = read_saved(node, "condition")
         return g.masked_fill(condition.logical_not() if chosen else condition, 0)
 
     return pulled
@@ -68,18 +69,18 @@ BOUNDARIES: dict[str, Boundary] = {
     "SubBackward0": _entrywise(_same, lambda node, g: -_times_alpha(node, g)),
     "RsubBackward0": _entrywise(lambda node, g: -_times_alpha(node, g), _same),
     "MulBackward0": _entrywise(
-        lambda node, g: g * node._saved_other.conj(), lambda node, g: g * node._saved_self.conj()
+        lambda node, g: g * read_saved(node, "other").conj(), lambda node, g: g * read_saved(node, "self").conj()
     ),
-    "DivBackward0": _entrywise(lambda node, g: g / node._saved_other.conj(), _quotient),
+    "DivBackward0": _entrywise(lambda node, g: g / read_saved(node, "other").conj(), _quotient),
     "WhereBackward0": _entrywise(_where(True), _where(False)),
     "PreluKernelBackward0": _entrywise(
-        lambda node, g: torch.where(node._saved_self > 0, g, g * node._saved_weight),
-        lambda node, g: torch.where(node._saved_self > 0, 0, g * node._saved_self),
+        lambda node, g: torch.where(read_saved(node, "self") > 0, g, g * read_saved(node, "weight")),
+        lambda node, g: torch.where(read_saved(node, "self") > 0, 0, g * read_saved(node, "self")),
     ),
     "AddcmulBackward0": _entrywise(
         _same,
-        lambda node, g: g * (node._saved_tensor2 * node._saved_value).conj(),
-        lambda node, g: g * (node._saved_tensor1 * node._saved_value).conj(),
+        lambda node, g: g * (read_saved(node, "tensor2") * read_saved(node, "value")).conj(),
+        lambda node, g: g * (read_saved(node, "tensor1") * read_saved(node, "value")).conj(),
     ),
     "ExpandBackward0": _entrywise(_same),
     "RepeatBackward0": _repeat,

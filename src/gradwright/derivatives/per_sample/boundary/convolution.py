@@ -8,6 +8,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _convolution(step: Step, index: int, place: Place, samples: int) -> Make | None:
@@ -26,14 +27,15 @@ def _convolution(step: Step, index: int, place: Place, samples: int) -> Make | N
         return apart(spread, place, samples).sum(1)
 
     def weight(g: Tensor) -> Tensor:
-        x, shape = node._saved_input, step.inputs[1].shape
+        x, shape = read_saved(node, "input"), step.inputs[1].shape
         count = g.shape[0]
         # only the shape of the weight counts
         repeated = g.new_zeros(()).expand(count * shape[0], *shape[1:])
         (made,) = torch.ops.aten.convolution_backward(
-            g.reshape(1, -1, *g.shape[2:]), x.reshape(1, -1, *x.shape[2:]), repeated, None, node._saved_stride,
-            node._saved_padding, node._saved_dilation, node._saved_transposed, node._saved_output_padding,
-            node._saved_groups * count, (False, True, False),
+            g.reshape(1, -1, *g.shape[2:]), x.reshape(1, -1, *x.shape[2:]), repeated, None,
+            read_saved(node, "stride"), read_saved(node, "padding"), read_saved(node, "dilation"),
+            read_saved(node, "transposed"), read_saved(node, "output_padding"), read_saved(node, "groups") * count,
+            (False, True, False),
         )[1:2]  # fmt: skip
         made = made.reshape(count, *shape)
         return made if place.plain else apart(made, place, samples).sum(1)

@@ -8,6 +8,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, sample_numbers, scattered
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def _along(place: Place, shape: torch.Size, samples: int, device: torch.device) -> Tensor:
@@ -22,11 +23,11 @@ def _embedding(step: Step, index: int, place: Place, samples: int) -> Make | Non
     With scale_grad_by_freq a row's gradient is divided by how often the whole batch asked for it: left to one-hots.
     """
     node, out = step.node, step.shape()
-    if node._saved_scale_grad_by_freq or place.axis >= len(out) - 1:
+    if read_saved(node, "scale_grad_by_freq") or place.axis >= len(out) - 1:
         return None
 
     def make(g: Tensor) -> Tensor:
-        ids, padding = node._saved_indices, node._saved_padding_idx
+        ids, padding = read_saved(node, "indices"), read_saved(node, "padding_idx")
         if padding in range(step.inputs[0].shape[0]):
             g = g.masked_fill((ids == padding).unsqueeze(-1), 0)
         return scattered(g, (_along(place, ids.shape, samples, g.device), ids), step.inputs[0].shape, samples)
@@ -38,7 +39,7 @@ def _index(step: Step, index: int, place: Place, samples: int) -> Make | None:
     """out = self[i, j, ...]: integer tensors for the first axes of self."""
     if index != 0:
         return None
-    given = list(step.node._saved_indices)
+    given = list(read_saved(step.node, "indices"))
     leading = [ids for ids in given if ids is not None]
     if (
         not leading
@@ -62,7 +63,7 @@ def _index(step: Step, index: int, place: Place, samples: int) -> Make | None:
 def _index_select(step: Step, index: int, place: Place, samples: int) -> Make | None:
     """out = self.index_select(dim, ids), with the batch along dim."""
     node, into = step.node, step.inputs[0].shape
-    dim = node._saved_dim if node._saved_dim < 2**63 else node._saved_dim - 2**64
+    dim = read_saved(node, "dim") if read_saved(node, "dim") < 2**63 else read_saved(node, "dim") - 2**64
     dim %= max(len(into), 1)
     if place.axis != dim or not into:
         return None
@@ -70,7 +71,9 @@ def _index_select(step: Step, index: int, place: Place, samples: int) -> Make | 
 
     def make(g: Tensor) -> Tensor:
         numbers = sample_numbers(place, g.shape[dim], samples, g.device)
-        return scattered(g.movedim(dim, 0), (numbers, node._saved_index.long()), turned, samples).movedim(1, dim + 1)
+        return scattered(g.movedim(dim, 0), (numbers, read_saved(node, "index").long()), turned, samples).movedim(
+            1, dim + 1
+        )
 
     return make
 

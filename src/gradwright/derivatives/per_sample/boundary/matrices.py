@@ -7,6 +7,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, over_batch, rows, to_shared
+from gradwright.ground.torch_versions.nodes import read_saved
 
 
 def outer_products(left: Tensor, right: Tensor) -> Tensor:
@@ -17,7 +18,7 @@ def outer_products(left: Tensor, right: Tensor) -> Tensor:
 def _added(step: Step, place: Place, samples: int) -> Make | None:
     if not over_batch(step, 0, place):
         return None
-    beta, shape = step.node._saved_beta, step.inputs[0].shape
+    beta, shape = read_saved(step.node, "beta"), step.inputs[0].shape
     return lambda g: to_shared(g if beta == 1 else g * beta, place, samples, shape)
 
 
@@ -36,9 +37,9 @@ def _product(left: str, right: str, added: bool) -> Boundary:
             return None
 
         def make(g: Tensor) -> Tensor:
-            other = rows(getattr(node, right if first else left), place, samples).conj()
+            other = rows(read_saved(node, right if first else left), place, samples).conj()
             mine = rows(g, place, samples)
-            alpha = node._saved_alpha if added else 1
+            alpha = read_saved(node, "alpha") if added else 1
             if alpha != 1:
                 mine = mine * alpha
             return outer_products(mine, other) if first else outer_products(mine, other).mT
@@ -60,8 +61,8 @@ def _batched(left: str, right: str, added: bool) -> Boundary:
 
         def make(g: Tensor) -> Tensor:
             mine = apart(g, place, samples)
-            other = apart(getattr(node, right if first else left), place, samples).conj()
-            alpha = node._saved_alpha if added else 1
+            other = apart(read_saved(node, right if first else left), place, samples).conj()
+            alpha = read_saved(node, "alpha") if added else 1
             if alpha != 1:
                 mine = mine * alpha
             return mine @ other.mT if first else other.mT @ mine
@@ -82,10 +83,10 @@ def _times_vector(matrix: str, added: bool) -> Boundary:
         node = step.node
 
         def make(g: Tensor) -> Tensor:
-            other = rows(getattr(node, matrix), place, samples).conj()
+            other = rows(read_saved(node, matrix), place, samples).conj()
             mine = apart(g, place, samples).unsqueeze(1)
-            if added and node._saved_alpha != 1:
-                mine = mine * node._saved_alpha
+            if added and read_saved(node, "alpha") != 1:
+                mine = mine * read_saved(node, "alpha")
             return (mine @ other).squeeze(1)
 
         return make
@@ -94,10 +95,10 @@ def _times_vector(matrix: str, added: bool) -> Boundary:
 
 
 BOUNDARIES: dict[str, Boundary] = {
-    "MmBackward0": _product("_saved_self", "_saved_mat2", added=False),
-    "AddmmBackward0": _product("_saved_mat1", "_saved_mat2", added=True),
-    "BmmBackward0": _batched("_saved_self", "_saved_mat2", added=False),
-    "BaddbmmBackward0": _batched("_saved_batch1", "_saved_batch2", added=True),
-    "MvBackward0": _times_vector("_saved_self", added=False),
-    "AddmvBackward0": _times_vector("_saved_mat", added=True),
+    "MmBackward0": _product("self", "mat2", added=False),
+    "AddmmBackward0": _product("mat1", "mat2", added=True),
+    "BmmBackward0": _batched("self", "mat2", added=False),
+    "BaddbmmBackward0": _batched("batch1", "batch2", added=True),
+    "MvBackward0": _times_vector("self", added=False),
+    "AddmvBackward0": _times_vector("mat", added=True),
 }

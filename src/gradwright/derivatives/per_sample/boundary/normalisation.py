@@ -10,6 +10,7 @@ from torch import Tensor
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes.rule import Place
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make, apart, to_shared
+from gradwright.ground.torch_versions.nodes import read_saved
 
 # NOTE [Saved statistics]: mean and 1 / deviation are saved as numbers: autograd keeps no way from them back to x.
 # Where a graph is to be made they are computed from x again, with values that agree and derivatives that are right:
@@ -27,14 +28,14 @@ def _normalised(x: Tensor, axes: tuple[int, ...], mean: Tensor, rstd: Tensor) ->
 
 def _layer_norm(step: Step, index: int, place: Place, samples: int) -> Make | None:
     node, out = step.node, step.shape()
-    normalised = len(node._saved_normalized_shape)
+    normalised = len(read_saved(node, "normalized_shape"))
     if place.axis >= len(out) - normalised:
         return None
     shape = step.inputs[index].shape
     axes = tuple(range(-normalised, 0))
 
     def weight(g: Tensor) -> Tensor:
-        xhat = _normalised(node._saved_input, axes, node._saved_result1, node._saved_result2)
+        xhat = _normalised(read_saved(node, "input"), axes, read_saved(node, "result1"), read_saved(node, "result2"))
         return to_shared(g * xhat, place, samples, shape)
 
     return weight if index == 1 else lambda g: to_shared(g, place, samples, shape)
@@ -59,21 +60,25 @@ def _per_channel(xhat: Callable[[Step], Tensor]) -> Boundary:
 
 def _of_group_norm(step: Step) -> Tensor:
     node = step.node
-    x = node._saved_input
-    grouped = x.reshape(node._saved_N, node._saved_group, -1)
-    return _normalised(grouped, (2,), node._saved_result1.unsqueeze(2), node._saved_result2.unsqueeze(2))
+    x = read_saved(node, "input")
+    grouped = x.reshape(read_saved(node, "N"), read_saved(node, "group"), -1)
+    return _normalised(
+        grouped, (2,), read_saved(node, "result1").unsqueeze(2), read_saved(node, "result2").unsqueeze(2)
+    )
 
 
 def _of_batch_norm(step: Step) -> Tensor:
     """In training the statistics are the batch's, which makes its input the samples' meeting place, not its weight."""
     node = step.node
-    x = node._saved_input
+    x = read_saved(node, "input")
     channels = (1, -1, *(1,) * (x.ndim - 2))
-    if node._saved_training:
+    if read_saved(node, "training"):
         axes = (0, *range(2, x.ndim))
-        return _normalised(x, axes, node._saved_result1.reshape(channels), node._saved_result2.reshape(channels))
-    rstd: Tensor = torch.rsqrt(node._saved_running_var + node._saved_eps).reshape(channels)
-    centred: Tensor = x - node._saved_running_mean.reshape(channels)
+        return _normalised(
+            x, axes, read_saved(node, "result1").reshape(channels), read_saved(node, "result2").reshape(channels)
+        )
+    rstd: Tensor = torch.rsqrt(read_saved(node, "running_var") + read_saved(node, "eps")).reshape(channels)
+    centred: Tensor = x - read_saved(node, "running_mean").reshape(channels)
     return centred * rstd
 
 

@@ -11,6 +11,8 @@ import torch
 from gradwright.doctor.observe.errors.scene import Clues, Scene
 from gradwright.doctor.observe.errors.spots import walk
 from gradwright.doctor.source.places import definition
+from gradwright.ground.torch_versions.nodes import forward_class
+from gradwright.ground.torch_versions.operators import OPDEFS, OpOverload, backward_of_custom, body_of_custom
 
 
 def find_transformed(
@@ -23,7 +25,7 @@ def find_transformed(
     for entry in walk(scene.trace):
         frame = entry.tb_frame
         module = frame.f_globals.get("__name__")
-        if module == "torch._ops" and isinstance(frame.f_locals.get("self"), torch._ops.OpOverload):
+        if module == "torch._ops" and isinstance(frame.f_locals.get("self"), OpOverload):
             called = frame.f_locals["self"]
         if module == "torch._library.autograd":
             operator = frame.f_locals.get("op", operator or called)  # torch 2.11 names it in the caller's frame only
@@ -31,7 +33,7 @@ def find_transformed(
         if isinstance(cls, type) and issubclass(cls, torch.autograd.Function):
             functions.append(cls)
         if module == "torch.autograd.function" and frame.f_code.co_name == "jvp":
-            functions.append(getattr(type(frame.f_locals.get("ctx")), "_forward_cls", None) or torch.autograd.Function)
+            functions.append(forward_class(type(frame.f_locals.get("ctx"))) or torch.autograd.Function)
     users = [cls for cls in functions if not cls.__module__.startswith("torch.")]
     if operator is not None:
         _about_operator(operator, clues, is_user_file, relative)
@@ -45,11 +47,10 @@ def _about_operator(
     """Its name as the user gave it, and the function that ``torch.library.custom_op`` made it of."""
     name = str(getattr(operator, "_name", operator)).removesuffix(".default")
     clues.add("operator", name)
-    from torch._library.custom_ops import OPDEFS  # loaded: an operator was called
 
     made = OPDEFS.get(name)
-    body: Any = getattr(made, "_init_fn", None)
-    clues.add("formula", "yes" if getattr(made, "_backward_fn", None) is not None else "")
+    body: Any = body_of_custom(made)
+    clues.add("formula", "yes" if backward_of_custom(made) is not None else "")
     code = getattr(body, "__code__", None)
     if code is not None and is_user_file(code.co_filename):
         clues.add("defined_as", body.__name__)

@@ -12,6 +12,7 @@ from torch import Tensor
 from gradwright.doctor.observe.errors.scene import Clues, Scene
 from gradwright.doctor.observe.errors.spots import Spot, attribute, is_inplace_module, own_nodes, text_of
 from gradwright.doctor.observe.errors.stored_state import objects_at_hand
+from gradwright.ground.torch_versions.tensors import version_of
 
 _SHAPE = re.compile(r"inplace operation: \[[\w.]+ \[(?P<sizes>[\d, ]*)\]\]")
 _VERSION = re.compile(r"is at version (\d+)")
@@ -39,7 +40,7 @@ def find_writers(scene: Scene, clues: Clues) -> None:
             written = spot.tensor(target)
             if written is None or shape is None:
                 continue
-            at_version = version is not None and written._version == int(version[1])
+            at_version = version is not None and version_of(written) == int(version[1])
             # A row that was read shares the counter of the whole that is written to.
             if tuple(written.shape) == shape or (at_version and shape and tuple(written.shape)[-len(shape) :] == shape):
                 written_to.append((f"{spot.at(node)}: `{text_of(node)}`", at_version))

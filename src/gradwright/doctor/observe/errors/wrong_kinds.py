@@ -11,6 +11,7 @@ from gradwright.doctor.observe.errors.scene import Clues, Scene
 from gradwright.doctor.observe.errors.spots import own_nodes, place_of, text_of
 from gradwright.doctor.source.places import definition
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.nodes import forward_class
 
 _GOT = re.compile(r"or None \(got ([\w.]+)\)")
 _MOST_NODES = 50_000
@@ -25,7 +26,7 @@ def find_wrong_kind(
     kind = found[1] if found else "complex"
     written = {}
     for node in graph_of(scene.outputs(), most=_MOST_NODES):
-        cls = getattr(node, "_forward_cls", None)
+        cls = forward_class(node)
         text = backward_of(cls) if isinstance(cls, type) else None
         if isinstance(cls, type) and text is not None and is_user_file(text[0]):
             written[cls] = text

@@ -17,6 +17,8 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import definition, location_in, user_frame
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.levels import forward_level
+from gradwright.ground.torch_versions.operators import CustomOpDef, body_of_custom, name_of_custom
 
 
 @dataclass
@@ -39,14 +41,13 @@ class DroppedTangents(Looker):
         self._look = guarded(self._called, self.on_fault)
 
     def install(self) -> None:
-        from torch._library.custom_ops import CustomOpDef  # torch's own door, torch.library, has imported it
 
         look = self._look
         original: Callable[..., Any] = CustomOpDef.__call__
 
         def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(operator, *args, **kwargs)
-            if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+            if not torch.compiler.is_compiling() and forward_level() >= 0:
                 look(operator, (args, kwargs), result)
             return result
 
@@ -60,9 +61,9 @@ class DroppedTangents(Looker):
         outputs = [out for out in tensors_in(result) if out.is_floating_point() or out.is_complex()]
         if not outputs or not any(map(_has_tangent, tensors_in(given))) or any(map(_has_tangent, outputs)):
             return
-        name = str(operator._qualname)
+        name = name_of_custom(operator)
         if name not in self._seen:
-            frame, body = user_frame(4), operator._init_fn
+            frame, body = user_frame(4), body_of_custom(operator)
             at = definition(body)
             subject = Subject(f"operator:{name}@{at}", "plain_function", str(body.__name__), at)
             self.on_new(subject)

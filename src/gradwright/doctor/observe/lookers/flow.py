@@ -26,6 +26,8 @@ from gradwright.doctor.session.facts import DeadUnits, Fact, GradientFlow
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.tensors import foreach_norm
 
 _LOOKS = frozenset({1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024})
 # Units are looked at more often: what returns every second or fourth step (a batch, a task) must not be missed.
@@ -98,7 +100,7 @@ class FlowLooker(Looker):
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         node = root.grad_fn if root is not None else None
-        if node is None or torch._C._are_functorch_transforms_active():
+        if node is None or are_functorch_transforms_active():
             return
         seen = self._sites.setdefault(site.id, _Site())
         seen.calls += 1
@@ -111,7 +113,7 @@ class FlowLooker(Looker):
     def before_step(self, optimizer: Optimizer, subject: Subject) -> None:
         use = self._uses.setdefault(subject.id, _Use(subject, self._made.get(optimizer)))
         use.steps += 1
-        if use.steps not in _UNIT_LOOKS or torch._C._are_functorch_transforms_active():
+        if use.steps not in _UNIT_LOOKS or are_functorch_transforms_active():
             return
         own = {id(one) for group in optimizer.param_groups for one in group["params"]}
         if use.steps in _LOOKS:
@@ -136,7 +138,7 @@ class FlowLooker(Looker):
                 return
             parts += [weight.detach(), grad, of_bias if of_bias is not None else weight.new_full((1,), math.nan)]
         if len(use.chain) > 1 and len({(one.device, one.dtype) for one in parts}) == 1:
-            norms: Any = torch._foreach_norm(parts)  # as clip_grad_norm_ does it
+            norms: Any = foreach_norm(parts)  # as clip_grad_norm_ does it
             use.rows.append((use.steps, torch.stack(norms)))
 
     def _look_at_units(self, use: _Use, layer: Layer) -> None:

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -20,6 +19,7 @@ from gradwright.doctor.observe.training.row_branches import loop_around
 from gradwright.doctor.session.facts import CostlyGraph, Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 _LOOKS = 64  # calls of a site, of which one in twice as many is looked at
 _PLACING = 3  # steps in which a place is looked for
@@ -76,7 +76,7 @@ class GraphCostLooker(Looker):
             seen.apart.append((wall - wall_then, cpu - cpu_then))
         node = root.grad_fn if root is not None else None
         is_look = seen.calls <= _LOOKS and not seen.calls & (seen.calls - 1)
-        if node is not None and (placed or is_look) and not torch._C._are_functorch_transforms_active():
+        if node is not None and (placed or is_look) and not are_functorch_transforms_active():
             self._look(seen, node, placed)
         seen.arrived = _now()
 

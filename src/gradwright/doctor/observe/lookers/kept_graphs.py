@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from gradwright.doctor.observe.looker import Looker, Surroundings
@@ -26,6 +25,8 @@ from gradwright.doctor.session.facts.flow import MANY_KEPT
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.ground.graphs import nodes_behind
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 _KEY = "gradwright: graph of a step"
 _STEPS = 64  # that are looked at, of each site
@@ -74,7 +75,7 @@ class KeptGraphs(Looker):
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         node = root.grad_fn if root is not None else None
-        if node is None or torch._C._are_functorch_transforms_active():
+        if node is None or are_functorch_transforms_active():
             return
         seen = self._sites.setdefault(site.id, _Site(site))
         if seen.clock == self.clock.steps or seen.steps >= _STEPS:
@@ -87,7 +88,7 @@ class KeptGraphs(Looker):
             self._look(seen, node, len(alive))
         places = node, _farthest(node, seen.newest)
         seen.tokens += [reference for one in places if (reference := _marked(one, seen.steps))]
-        seen.newest = max(seen.newest, node._sequence_nr())
+        seen.newest = max(seen.newest, sequence_number(node))
 
     def _look(self, seen: _Site, root: Any, alive: int) -> None:
         first = alive >= MANY_KEPT and not seen.searched
@@ -161,7 +162,7 @@ def _marked(node: Any, step: int) -> weakref.ref[_Token] | None:
 def _farthest(node: Any, newest: int) -> Any:
     """Along the graph, always to the node that was made first since the last step: the beginning of this one."""
     for _ in range(_DEPTH):
-        behind = [(one._sequence_nr(), one) for one, _ in node.next_functions if one is not None]
+        behind = [(sequence_number(one), one) for one, _ in node.next_functions if one is not None]
         behind = [(made, one) for made, one in behind if made > newest and not hasattr(one, "variable")]
         if not behind:
             break

@@ -24,6 +24,8 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 _FIRST = 3  # calls of a place that are all looked at
 _EASY = 256  # calls after which most are let through without asking where they come from
@@ -86,7 +88,7 @@ class NormalisedZerosLooker(Looker):
         if self._total > _EASY and self._total % 16:
             return
         node = result.grad_fn if type(result) is Tensor else None
-        if node is None or given.device.type != "cpu" or torch._C._are_functorch_transforms_active():
+        if node is None or given.device.type != "cpu" or are_functorch_transforms_active():
             return
         frame = user_frame(3)
         if frame is None:
@@ -101,7 +103,7 @@ class NormalisedZerosLooker(Looker):
             zeros = int((norms < eps).sum())
         if zeros and len(self._met) < 64:
             at = location_in(frame.f_code, frame.f_lasti, frame.f_lineno)
-            self._met[node._sequence_nr(), node.name()] = _Short(at, zeros, norms.numel(), eps)
+            self._met[sequence_number(node), node.name()] = _Short(at, zeros, norms.numel(), eps)
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         self._backwards += 1
@@ -109,7 +111,7 @@ class NormalisedZerosLooker(Looker):
         if not self._met or root is None:
             return
         for node in graph_of([root], most=_MOST_NODES):
-            if (short := self._met.pop((node._sequence_nr(), node.name()), None)) is not None:
+            if (short := self._met.pop((sequence_number(node), node.name()), None)) is not None:
                 self._waiting.append(short)
             leaf = getattr(node, "variable", None)
             if isinstance(leaf, Tensor) and leaf.device.type == "cpu":

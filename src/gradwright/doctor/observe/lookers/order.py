@@ -22,6 +22,7 @@ from gradwright.doctor.observe.training.ordering.telling import facts_of
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import nodes_behind
+from gradwright.ground.torch_versions.engine import sequence_number
 
 _NODES = 48  # nearest to the loss, by which graphs are told apart
 
@@ -119,4 +120,4 @@ class Order(Looker):
 def _some_nodes(node: Any) -> frozenset[int]:
     """By number; leaves have none of their own."""
     near = nodes_behind([node], most=_NODES)
-    return frozenset(other._sequence_nr() for other in near if not hasattr(other, "variable"))
+    return frozenset(sequence_number(other) for other in near if not hasattr(other, "variable"))

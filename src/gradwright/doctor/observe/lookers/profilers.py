@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.autograd import profiler
 
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.observe.training.ordering.patches import Patches
@@ -17,6 +15,7 @@ from gradwright.doctor.session.facts import Fact, ProfilerOn
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.torch_versions.profiler import START_OF_PROFILERS, keeps_events
 
 
 class ProfilerLooker(Looker):
@@ -32,8 +31,7 @@ class ProfilerLooker(Looker):
         self._patches = Patches(self.on_fault)
 
     def install(self) -> None:
-        # Both torch.profiler.profile and autograd's own start by it.
-        self._patches.around(profiler.profile, "_start_trace", self._starts)
+        self._patches.around(*START_OF_PROFILERS, self._starts)
 
     def remove(self) -> None:
         self._patches.remove()
@@ -61,8 +59,3 @@ class ProfilerLooker(Looker):
                 location=self._started_at,
             )
         ]
-
-
-def keeps_events() -> bool:
-    """Whether a profiler is on, other than one that hands marks to a tool outside (NVTX, ITT)."""
-    return torch._C._autograd._profiler_type().name in ("LEGACY", "KINETO")

@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 from gradwright.doctor.observe.looker import Looker, Surroundings
 from gradwright.doctor.session.facts import Fact, ReplicaSums
 from gradwright.doctor.session.model import Subject
+from gradwright.ground.torch_versions.distributed import has_communication_hooks
 
 _PARAMETERS, _ENTRIES = 16, 1 << 16  # that are looked at
 
@@ -86,7 +87,7 @@ def _kept_alike(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
     alike: dict[int, str] = {}
     everybody = sys.modules["torch.distributed"].get_world_size()
     for wrapper in _wrappers():
-        if wrapper.process_group.size() != everybody or getattr(wrapper, "_comm_hooks", None):
+        if wrapper.process_group.size() != everybody or has_communication_hooks(wrapper):
             continue
         for name, parameter in wrapper.module.named_parameters():
             plain = parameter.layout is torch.strided and parameter.is_floating_point() and parameter.requires_grad

@@ -16,6 +16,8 @@ import torch
 
 from gradwright.doctor.observe.training.row_branches import branches
 from gradwright.ground.graphs import nodes_behind
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.nodes import has_output_metadata, output_metadata
 
 Kind = Literal["entries", "cat", "diagonal", "rows"]
 
@@ -126,7 +128,7 @@ def _made_by(node: Any, number: int) -> tuple[tuple[int, ...], torch.dtype, torc
     variable = getattr(node, "variable", None)
     made = variable
     if made is None:
-        metadata = getattr(node, "_input_metadata", ())
+        metadata = output_metadata(node) if has_output_metadata(node) else ()
         made = metadata[number] if number < len(metadata) else None
     if made is None or made.dtype is None or made.shape is None:
         return None
@@ -141,5 +143,5 @@ def _elements(shape: Iterable[int]) -> int:
 
 
 def _number(node: Any) -> int:
-    number: int = node._sequence_nr()
+    number: int = sequence_number(node)
     return number

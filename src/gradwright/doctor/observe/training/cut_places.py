@@ -26,6 +26,7 @@ from gradwright.doctor.observe.training.root_text import expression_at
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.engine import sequence_number
 
 _TO_PYTHON = frozenset({"numpy", "array", "item", "tolist", "float", "int"})
 _FROM_PYTHON = frozenset({"tensor", "as_tensor", "from_numpy"})
@@ -102,7 +103,7 @@ class CutPlaces(OneStep):
         """The cuts on the way to this loss, the first made first."""
         if not self._joined:
             return []
-        numbers = {node._sequence_nr() for node in graph_of([root], most=10 * _NODES)}
+        numbers = {sequence_number(node) for node in graph_of([root], most=10 * _NODES)}
         return list(dict.fromkeys(cut for number, cut in self._joined if number in numbers))
 
     def note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -125,7 +126,7 @@ class CutPlaces(OneStep):
             if not one.requires_grad:
                 self._keep(one, cut)
             elif one.grad_fn is not None and len(self._joined) < _KEPT:
-                self._joined.append((one.grad_fn._sequence_nr(), cut))
+                self._joined.append((sequence_number(one.grad_fn), cut))
 
     def _held(self, given: Iterable[Any]) -> Cut | None:
         for one in given:

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
+
 MOST_NODES = 20_000
 
 # What stands between a parameter and the operation that it is a parameter of: transposed, cast, given another shape.
@@ -92,7 +94,7 @@ def _layer(operation: Any, parameters: list[tuple[Tensor, bool]], parent: dict[A
         return None
     weight, turned = max(weights, key=lambda pair: pair[0].numel())
     convolves = operation.name().startswith("ConvolutionBackward")
-    by_rows = (convolves and not operation._saved_transposed) or (not convolves and turned)
+    by_rows = (convolves and not read_saved(operation, "transposed")) or (not convolves and turned)
     above = parent[operation]
     while above is not None and above.name().startswith(_BY_UNIT):
         above = parent[above]
@@ -105,6 +107,6 @@ def _layer(operation: Any, parameters: list[tuple[Tensor, bool]], parent: dict[A
 def _elements_of(operation: Any) -> int:
     """Of what it made; 0 if that can't be told (symbolic, nested)."""
     try:
-        return math.prod(int(size) for size in operation._input_metadata[0].shape)
+        return math.prod(int(size) for size in output_metadata(operation)[0].shape)
     except (AttributeError, IndexError, RuntimeError, TypeError):
         return 0

@@ -24,6 +24,7 @@ from gradwright.doctor.observe.training.near_root import (
 )
 from gradwright.doctor.source.places import is_user_file
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.nodes import forward_class
 
 _FOLDER = str(Path(losses.__file__).parent) + os.sep
 _NAMES = frozenset(dir(losses))
@@ -59,7 +60,7 @@ def doubled_in_ours(root: Tensor) -> Iterator[Doubled]:
 
 def _logits_of(node: Any) -> _Logits | None:
     """``None`` for what is no loss of ours of logits."""
-    function = getattr(node, "_forward_cls", None)
+    function = forward_class(node)
     if function is None or not function.__module__.startswith("gradwright."):
         return None
     if function.__name__ in ("_Rows", "_QueuedRows") and "z" in node.call.operands:

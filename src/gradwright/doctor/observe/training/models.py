@@ -13,6 +13,7 @@ from gradwright.doctor.observe.training.holders import Held, in_sight
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import is_user_file, relative
 from gradwright.ground.syntax import dotted
+from gradwright.ground.torch_versions.modules import own_modules
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def _made_at(model: nn.Module, variables: list[Held], name: str) -> Location | N
             break
         if _is_users(type(module)):
             best = module, attribute
-        module = module._modules.get(attribute)
+        module = own_modules(module).get(attribute)
     if best is not None and (found := _in_class(type(best[0]), best[1])) is not None:
         return found
     return next((place for held in variables if (place := _of_variable(held)) is not None), None)

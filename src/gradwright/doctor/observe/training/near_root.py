@@ -12,6 +12,7 @@ from torch.nn import Parameter
 
 from gradwright.doctor.session.facts.heads import HeadFault
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
 
 NEAR = 64  # nodes from the root on
 _HOPS = 8
@@ -168,7 +169,7 @@ def same_classes(axis: int, shape: tuple[int, ...] | None, inner: Any) -> bool:
 
 
 def _dimension(node: Any) -> int:
-    dim, rank = node._saved_dim, len(_shape(node) or ())
+    dim, rank = read_saved(node, "dim"), len(_shape(node) or ())
     return int(dim - (1 << 64) if dim >= 1 << 63 else dim) % max(rank, 1)
 
 
@@ -246,6 +247,6 @@ def _square(node: Any, shape: tuple[int, ...] | None) -> Iterator[Broadcast]:
 def _shape(node: Any, index: int = 0) -> tuple[int, ...] | None:
     """The shape of what a node made; ``None`` if it can't be told (symbolic, nested)."""
     try:
-        return tuple(int(size) for size in node._input_metadata[index].shape)
+        return tuple(int(size) for size in output_metadata(node)[index].shape)
     except (AttributeError, IndexError, RuntimeError, TypeError):
         return None

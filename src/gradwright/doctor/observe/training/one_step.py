@@ -7,10 +7,16 @@ import sys
 import threading
 from typing import Any
 
-import torch
 from torch.overrides import TorchFunctionMode
 
 from gradwright.doctor.observe.guard import OnFault, guarded
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.modes import (
+    get_function_stack_at,
+    len_torch_function_stack,
+    pop_torch_function_stack,
+    push_on_torch_function_stack,
+)
 
 _MOST = 20_000  # operations of a step that is looked at
 
@@ -39,11 +45,11 @@ class OneStep(TorchFunctionMode):
         if self._is_on:  # it could not be left yet
             self._left = _MOST if here == self._thread else 0
             return self._left > 0
-        if torch._C._len_torch_function_stack() or compiles() or torch._C._are_functorch_transforms_active():
+        if len_torch_function_stack() or compiles() or are_functorch_transforms_active():
             return False
         self.forget()
         self._left, self._thread, self._is_on = _MOST, here, True
-        torch._C._push_on_torch_function_stack(self)
+        push_on_torch_function_stack(self)
         return True
 
     def stop(self) -> None:
@@ -53,13 +59,13 @@ class OneStep(TorchFunctionMode):
         if not self._is_on or threading.get_ident() != self._thread:
             return
         above: list[Any] = []
-        size = torch._C._len_torch_function_stack()
-        if any(torch._C._get_function_stack_at(index) is self for index in range(size)):
-            while (mode := torch._C._pop_torch_function_stack()) is not self:
+        size = len_torch_function_stack()
+        if any(get_function_stack_at(index) is self for index in range(size)):
+            while (mode := pop_torch_function_stack()) is not self:
                 above.append(mode)
             self._is_on = False
             while above:
-                torch._C._push_on_torch_function_stack(above.pop())
+                push_on_torch_function_stack(above.pop())
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

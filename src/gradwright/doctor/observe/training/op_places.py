@@ -19,13 +19,13 @@ from types import CodeType
 from typing import Any
 
 from torch import Tensor
-from torch._C._autograd import _get_sequence_nr
 
 from gradwright.doctor.observe.guard import OnFault
 from gradwright.doctor.observe.training.library_losses import loss_around
 from gradwright.doctor.observe.training.one_step import OneStep, name_of
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.torch_versions.engine import next_sequence_number, sequence_number
 
 _KEPT = 2048  # operations, the newest
 
@@ -64,7 +64,7 @@ class OperationPlaces(OneStep):
         super().stop()
 
     def of(self, node: Any) -> Operation | None:
-        number = node._sequence_nr()
+        number = sequence_number(node)
         later = (operation for operation in self._operations if operation.number >= number)
         return min(later, key=lambda operation: operation.number, default=None)
 
@@ -86,7 +86,7 @@ class OperationPlaces(OneStep):
         node, frame = first.grad_fn if type(first) is Tensor else None, user_frame(1)
         if node is None or frame is None:
             return
-        number, at = node._sequence_nr(), (frame.f_code, frame.f_lasti, frame.f_lineno)
+        number, at = sequence_number(node), (frame.f_code, frame.f_lasti, frame.f_lineno)
         shapes = tuple(tuple(item.shape) for item in given if isinstance(item, Tensor))
         self._operations.append(Operation(number, name_of(func), *at, shapes, gradient))
 
@@ -94,7 +94,7 @@ class OperationPlaces(OneStep):
         """A call without a graph, inside one of ``gw.losses``: the newest node may be the loss's."""
         name, frame = loss_around(sys._getframe(2)), user_frame(2)
         if name and frame is not None:
-            newest, at = _get_sequence_nr() - 1, (frame.f_code, frame.f_lasti, frame.f_lineno)
+            newest, at = next_sequence_number() - 1, (frame.f_code, frame.f_lasti, frame.f_lineno)
             self._operations.append(Operation(newest, name, *at, ()))
 
     def _note_gradients(self, results: Any) -> None:

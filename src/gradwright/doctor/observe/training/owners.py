@@ -15,6 +15,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from gradwright.doctor.source.places import user_frame
+from gradwright.ground.torch_versions.modules import own_modules, own_parameters
 
 
 @dataclass
@@ -58,13 +59,13 @@ def household() -> Household:
         elif issubclass(kind, Optimizer):
             found.optimizers.append(thing)
     modules = [module for module in modules if "_modules" in module.__dict__]
-    inner = {id(child) for module in modules for child in module._modules.values() if child is not None}
+    inner = {id(child) for module in modules for child in own_modules(module).values() if child is not None}
     found.roots = [module for module in modules if id(module) not in inner]
     hidden = _hidden_in_lists(modules)
     for root in found.roots:
         holder, start = hidden.get(id(root), ("", root))
         for prefix, module in Module.named_modules(root):
-            for name, parameter in module._parameters.items():
+            for name, parameter in own_parameters(module).items():
                 if parameter is not None:
                     full = ".".join(part for part in (holder, prefix, name) if part)
                     found.owned.setdefault(id(parameter), Owned(full, start, module, holder))

@@ -21,6 +21,8 @@ from gradwright.doctor.observe.errors.spots import parsed, place_of
 from gradwright.doctor.observe.training.root_text import file_of
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 FEWEST = 16  # rows
 _OPERATIONS = (3, 400)  # of one row: fewer are cheap, more are no row
@@ -81,14 +83,14 @@ def _alike(terms: Iterable[Any], users: Counter[Any]) -> Iterator[Branches]:
                 groups.setdefault((made, begins), []).append((term, own))
     for alike in groups.values():
         if len(alike) >= FEWEST and _one_after_the_other(own for _, own in alike):
-            newest, own = max(alike, key=lambda pair: int(pair[0]._sequence_nr()))
+            newest, own = max(alike, key=lambda pair: int(sequence_number(pair[0])))
             computed = [node for node in own if not node.name().startswith("TBackward")] or own
             widest = max(computed, key=lambda node: _elements(shape_of(node)))
             yield Branches(newest, widest, len(alike), len(own))
 
 
 def _one_after_the_other(rows: Iterable[list[Any]]) -> bool:
-    numbers = ([int(node._sequence_nr()) for node in own] for own in rows)
+    numbers = ([int(sequence_number(node)) for node in own] for own in rows)
     spans = sorted((min(row), max(row)) for row in numbers)
     return all(before[1] < after[0] for before, after in itertools.pairwise(spans))
 
@@ -108,14 +110,14 @@ def _own(term: Any, users: Counter[Any]) -> tuple[list[Any], frozenset[Any]]:
             if hasattr(behind, "variable") or used[behind] < users[behind]:
                 begins.add(behind)
             else:
-                heapq.heappush(waiting, (-int(behind._sequence_nr()), len(own) + len(waiting), behind))
+                heapq.heappush(waiting, (-int(sequence_number(behind)), len(own) + len(waiting), behind))
     return own, frozenset(begins)
 
 
 def shape_of(node: Any) -> tuple[int, ...]:
     """Of what it made first; () if that can't be told."""
     try:
-        return tuple(int(size) for size in node._input_metadata[0].shape)
+        return tuple(int(size) for size in output_metadata(node)[0].shape)
     except (AttributeError, IndexError, RuntimeError, TypeError):
         return ()
 

@@ -29,6 +29,7 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.tensors import version_of
 
 _LOOKS = frozenset({2, 3, 4, 8, 16, 32, 64, 128, 256, 512})
 _CALLS = 2000  # of modules, in a step that is looked at
@@ -194,7 +195,7 @@ class TeacherWatch:
 
 def _gradients(module: Module) -> list[tuple[int, int]]:
     """Which gradients it has: what a backward adds to them is seen in their versions."""
-    return [(id(one.grad), one.grad._version) for one in module.parameters() if one.grad is not None]
+    return [(id(one.grad), version_of(one.grad)) for one in module.parameters() if one.grad is not None]
 
 
 def _some(module: Module) -> list[Tensor]:

@@ -21,6 +21,7 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.modules import own_parameters
 
 ASKED = 16  # parameters without a gradient that are asked at every step
 _CALLS = 20_000  # of modules, in the step in which they are noted
@@ -158,7 +159,7 @@ class CutOff:
             if owner is None:
                 continue
             one.name, one.module, one.owner = owner.name, type(owner.module).__name__, weakref.ref(owner.module)
-            own = [parameter for parameter in owner.module._parameters.values() if parameter is not None]
+            own = [parameter for parameter in own_parameters(owner.module).values() if parameter is not None]
             # Of modules that are not torch's, who knows what they use.
             if type(owner.module).__module__.startswith("torch.nn."):
                 one.is_part = any(id(item) not in without for item in own)

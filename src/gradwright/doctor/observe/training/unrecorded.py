@@ -17,8 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from gradwright.doctor.observe.guard import OnFault, guarded
@@ -27,6 +25,7 @@ from gradwright.doctor.observe.training.owners import called
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.torch_versions.modules import BatchNorm, Dropout
 
 _BLOCKS = 64  # all looked into; then one in twice as many
 _CALLS = 400  # of modules in a block
@@ -129,9 +128,9 @@ class BlockWatch:
 
 def acts(module: Module) -> bool:
     """Whether the mode makes a difference to the module itself."""
-    if isinstance(module, _DropoutNd):
+    if isinstance(module, Dropout):
         return module.p > 0
-    return isinstance(module, _BatchNorm) and module.track_running_stats
+    return isinstance(module, BatchNorm) and module.track_running_stats
 
 
 def _user_around() -> FrameType | None:

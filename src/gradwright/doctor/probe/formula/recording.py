@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.checking.chance import signed
 from gradwright.checking.context import run_forward
@@ -23,6 +22,8 @@ from gradwright.checking.precision import DOUBLE, quiet
 from gradwright.doctor.probe.formula.values import NoFormula, Value, mapped
 from gradwright.functions.derive.naming import Locals, Outside
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.operators import overload_name, qualified_name, schema_of
 
 aten = torch.ops.aten
 MOST_OPERATIONS = 400
@@ -60,12 +61,12 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.count += 1
         if self.count > MOST_OPERATIONS:
             raise NoFormula("very many operations")
-        if func is aten._local_scalar_dense.default and args[0].dtype is not torch.bool:
+        if qualified_name(func) == "aten::_local_scalar_dense" and args[0].dtype is not torch.bool:
             raise NoFormula("a number is taken from a tensor")
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise NoFormula("random numbers")
         known = mapped((args, kwargs), lambda leaf: self.value_of(leaf) if isinstance(leaf, Tensor) else leaf)
-        if func._schema.is_mutable:
+        if schema_of(func).is_mutable:
             return self._written(func, args, kwargs, known)
         result = func(*args, **kwargs)
         self._note(func, known, result)
@@ -87,13 +88,13 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         """A write to a tensor that nobody else looks at, as the operation without the write."""
         target, name = args[0], func.overloadpacket.__name__
         plain = getattr(aten, name.removesuffix("_"), None)
-        if not name.endswith("_") or plain is None or func._overloadname not in plain.overloads():
+        if not name.endswith("_") or plain is None or overload_name(func) not in plain.overloads():
             raise NoFormula(f"{name} writes to a tensor")
         looks = [one for one in self.held.values() if one is not target and _same_memory(one, target)]
         if looks or self.value_of(target).is_leaf:
             raise NoFormula("it writes to a tensor that is looked at elsewhere")
         result = func(*args, **kwargs)
-        self.know(target, Value(getattr(plain, func._overloadname), tuple(known[0]), known[1], tuple(target.shape),
+        self.know(target, Value(getattr(plain, overload_name(func)), tuple(known[0]), known[1], tuple(target.shape),
                                 target.dtype))  # fmt: skip
         return result
 

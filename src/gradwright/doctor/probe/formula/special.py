@@ -10,6 +10,7 @@ import torch
 from gradwright.doctor.probe.formula.brackets import PRODUCT, Text, bracketed
 from gradwright.doctor.probe.formula.values import NoFormula, Value
 from gradwright.functions.derive.spelling import ATOM
+from gradwright.ground.torch_versions.operators import overload_name
 
 _CASTS = {
     torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16",
@@ -109,7 +110,7 @@ def _slice(writer: Writer, value: Value, texts: dict[Value, Text]) -> Text:
 
 
 def _index(writer: Writer, value: Value, texts: dict[Value, Text]) -> Text | None:
-    if value.op._overloadname != "Tensor":
+    if overload_name(value.op) != "Tensor":
         return None
     places = ", ".join(":" if index is None else writer.text(index, texts)[0] for index in value.args[1])
     return f"{bracketed(writer.text(value.args[0], texts), ATOM)}[{places}]", ATOM

@@ -16,6 +16,7 @@ from gradwright.doctor.probe.formula.simpler import number
 from gradwright.doctor.probe.formula.special import SPECIAL
 from gradwright.doctor.probe.formula.values import NoFormula, Value, in_order, values_in
 from gradwright.functions.derive.spelling import ATOM, INFIX, PREFIX, STRENGTH, UNARY, spelled
+from gradwright.ground.torch_versions.operators import overload_name, schema_of
 
 LONGEST = 120
 # An expression so long gets a name of its own; where a line then is too long all the same, a shorter one does.
@@ -113,7 +114,7 @@ class Writer:
         name = value.called
         if name in WRITTEN_OUT:
             return self._written_out(value, texts)
-        operator = f"{name}.{value.op._overloadname}"
+        operator = f"{name}.{overload_name(value.op)}"
         options = {key: item for key, item in value.kwargs.items() if item is not None and key not in _QUIET}
         if operator in INFIX and len(value.args) == 2 and set(options) <= {"alpha"}:
             left, right = value.args
@@ -182,7 +183,7 @@ class Writer:
     def _arguments(
         self, value: Value, options: dict[str, Any], texts: dict[Value, Text]
     ) -> tuple[list[str], list[str]]:
-        schema, given = value.op._schema.arguments, list(value.args)
+        schema, given = schema_of(value.op).arguments, list(value.args)
         while given and len(given) <= len(schema) and not any(values_in([given[-1]])):
             argument = schema[len(given) - 1]
             if not argument.has_default_value() or argument.default_value != given[-1]:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwright.doctor.prove.exact import accumulation, elementwise, functions, movement, ordering, reductions
 from gradwright.doctor.prove.exact.arithmetic import Arithmetic
 from gradwright.doctor.prove.exact.field import Field
 from gradwright.doctor.prove.exact.number import ExactTensor, NotExaminedError, Number, flat, replaced
+from gradwright.ground.torch_versions.decompositions import decomposition_table
+from gradwright.ground.torch_versions.modes import TorchDispatchMode
+from gradwright.ground.torch_versions.operators import qualified_name
 
 # Named as in torch.ops.aten and torch.ops.prims.
 OPERATIONS = {
@@ -70,7 +71,7 @@ class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
         kwargs = kwargs or {}
         if time.thread_time() > self._deadline:
             raise NotExaminedError("no time was left to evaluate it exactly")
-        name = func.overloadpacket._qualified_op_name.removeprefix("aten::").removeprefix("prims::")
+        name = qualified_name(func).removeprefix("aten::").removeprefix("prims::")
         if name.startswith(RANDOM):
             raise NotExaminedError("it draws random numbers")
         if name in MADE or name in FILLED or name in SEQUENCES:

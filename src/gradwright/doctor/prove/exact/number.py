@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from gradwright.ground.torch_versions.modes import disabled_torch_function_impl
+from gradwright.ground.torch_versions.tensors import make_wrapper_subclass
+
 Part = torch.Tensor
 
 
@@ -87,12 +90,12 @@ class ExactTensor(torch.Tensor):
     """
 
     number: Number
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch's own subclasses do
+    __torch_function__ = disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, number: Number, dtype: torch.dtype, requires_grad: bool = False) -> ExactTensor:
         value = number.value
-        made = torch.Tensor._make_wrapper_subclass(
+        made: ExactTensor = make_wrapper_subclass(
             cls,
             value.size(),
             strides=value.stride(),

@@ -9,15 +9,15 @@ from dataclasses import field as held_in
 from typing import Any
 
 import torch
-from torch.autograd.graph import _engine_run_backward
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_map
 
 from gradwright.doctor.prove.exact.detours import Detours, as_tensor, mathematics
 from gradwright.doctor.prove.exact.evaluation import Evaluation
 from gradwright.doctor.prove.exact.field import Field
 from gradwright.doctor.prove.exact.inputs import Arguments, cotangent
 from gradwright.doctor.prove.exact.number import ExactTensor, NotExaminedError, Number
+from gradwright.ground.torch_versions.engine import run_engine
+from gradwright.ground.torch_versions.modes import disable_current_modes
+from gradwright.ground.torch_versions.trees import tree_flatten, tree_map
 
 Result = Number | torch.Tensor | Any
 
@@ -101,14 +101,14 @@ def _gradients(
             primals[place] = output
     cotangents: dict[int, torch.Tensor] = {}
     for place, primal in primals.items():
-        with _disable_current_modes():
+        with disable_current_modes():
             drawn = cotangent(primal.shape, torch.Generator().manual_seed(seed + place))
             number = Number(drawn, evaluation.arithmetic.field.of_floats(drawn))
         cotangents[place] = ExactTensor(number, primal.dtype, requires_grad=True)
     if not primals or not variables:
         return [None] * len(variables), cotangents
     # What torch.autograd.grad ends in. That itself is overridable: while it runs, Detours would be out of force.
-    found = _engine_run_backward(
+    found = run_engine(
         tuple(primals.values()),
         tuple(cotangents.values()),
         True,

@@ -11,6 +11,7 @@ import torch
 from gradwright.functions.derive.graph import Graph, Node
 from gradwright.functions.derive.simplify.algebra import ZEROS, operands
 from gradwright.functions.derive.simplify.rewriting import Rule
+from gradwright.ground.torch_versions.operators import packets_named
 
 aten = torch.ops.aten
 MOST_TERMS = 32  # of one sum
@@ -167,13 +168,16 @@ def cut_by_pad(node: Node, graph: Graph) -> Node | None:
     return found
 
 
+_WRITES = (aten.scatter_add, aten.index_add, aten.index_put, *packets_named("_unsafe_index_put"))
+
+
 def added_by_index(node: Node, graph: Graph) -> Node | None:
     """x + (zeros, with g added at indices): g added to x."""
     sides = operands(node, aten.add.Tensor)
     if sides is None or not all(isinstance(side, Node) and side.shape == node.shape for side in sides):
         return None
     for one, other in (sides, sides[::-1]):
-        if not one.is_a(aten.scatter_add, aten.index_add, aten.index_put, aten._unsafe_index_put) or one.is_leaf:
+        if not one.is_a(*_WRITES) or one.is_leaf:
             continue
         into, *rest = one.args
         adds = one.is_a(aten.scatter_add, aten.index_add) or (len(one.args) > 3 and bool(one.args[3]))

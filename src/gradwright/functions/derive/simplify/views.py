@@ -9,9 +9,10 @@ import torch
 from gradwright.functions.derive.graph import Graph, Node
 from gradwright.functions.derive.simplify.algebra import ZEROS
 from gradwright.functions.derive.simplify.rewriting import Rule
+from gradwright.ground.torch_versions.operators import packets_named
 
 aten = torch.ops.aten
-RESHAPES = (aten.view, aten._unsafe_view, aten.reshape, aten._reshape_alias)
+RESHAPES = (aten.view, aten.reshape, *packets_named("_unsafe_view", "_reshape_alias"))
 
 
 def same_shape(node: Node, graph: Graph) -> Node | None:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch._compile import _disable_dynamo
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.adjoint.plan import Plan
@@ -16,6 +15,8 @@ from gradwright.functions.flow.adjoint.replay import states_for_two_sweeps
 from gradwright.functions.flow.adjoint.trajectory import trajectory
 from gradwright.functions.flow.explicit import Explicit, Leaves, refuse_unknown
 from gradwright.functions.flow.strangers import derivatives_wanted
+from gradwright.ground.torch_versions.dynamo import run_outside
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 
 def integrate(
@@ -111,7 +112,7 @@ def _integrate(
         indexed=indexed,
         tolerance=max(torch.finfo(leaf.dtype).eps for leaf in leaves) ** 0.5 if tolerance is None else tolerance,
     )
-    functional = torch._C._are_functorch_transforms_active()
+    functional = are_functorch_transforms_active()
     if derivatives_wanted() and not functional:
         plan = replace(plan, refuse_strangers=program.refuse_strangers)
     found = trajectory(plan, leaves, tensors, back_tensors)
@@ -121,7 +122,7 @@ def _integrate(
 
 
 # A graph break in a compiled network, an error in a full graph; eager calls don't wait for torch._dynamo's import.
-_eagerly = _disable_dynamo(_integrate)
+_eagerly = run_outside(_integrate)
 
 
 class Simulation(nn.Module):

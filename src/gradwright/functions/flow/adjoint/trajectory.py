@@ -34,12 +34,13 @@ from gradwright.functions.flow.adjoint.plan import Plan, gap, refuse_gap, refuse
 from gradwright.functions.flow.adjoint.replay import Snapshot
 from gradwright.functions.flow.explicit import Leaves, batch_first, under_vmap
 from gradwright.functions.flow.products import Pullback, plainly, pushforward
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 
 def trajectory(plan: Plan, state: Leaves, tensors: Leaves, inverse_tensors: Leaves) -> Leaves:
     """The states that are looked at, as a differentiable function of ``state`` and ``tensors``."""
     given = (*state, *tensors, *inverse_tensors)
-    plain = torch.is_grad_enabled() and not torch._C._are_functorch_transforms_active()
+    plain = torch.is_grad_enabled() and not are_functorch_transforms_active()
     kept = plain and any(tensor.requires_grad for tensor in (*state, *tensors))
     found: Leaves = Trajectory.apply(replace(plan, kept=kept), *given)  # type: ignore[no-untyped-call]  # torch has no types here
     return found

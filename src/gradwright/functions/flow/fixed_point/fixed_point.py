@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
-from torch._compile import _disable_dynamo
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.explicit import Explicit, refuse_unknown
@@ -22,6 +21,8 @@ from gradwright.functions.flow.fixed_point.equilibrium import (
 )
 from gradwright.functions.flow.fixed_point.solvers import Solver
 from gradwright.functions.flow.strangers import derivatives_wanted
+from gradwright.ground.torch_versions.dynamo import run_outside
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
 
 OPTIONS = (
     "solver", "tolerance", "max_steps", "memory", "backward_solver", "backward_tolerance", "backward_max_steps",
@@ -126,7 +127,7 @@ def _fixed_point(
         kept = memory if memory is not None else 20 if solver == "broyden" else 10
         return Settings(solver, least if tolerance is None else tolerance, max_steps, kept)
 
-    functional = torch._C._are_functorch_transforms_active()
+    functional = are_functorch_transforms_active()
     problem = Problem(
         call=program.call,
         count=len(state),
@@ -146,7 +147,7 @@ def _fixed_point(
 
 # The number of steps hangs on the data: a graph break in a compiled network, an error in a full graph. (Eager calls go
 # straight: the wrapper imports torch._dynamo when first called, which takes seconds.)
-_eagerly = _disable_dynamo(_fixed_point)
+_eagerly = run_outside(_fixed_point)
 
 
 class FixedPoint(nn.Module):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.reversible.reconstruction import EXTENTS
+from gradwright.ground.torch_versions.modules import caches_parametrizations, has_hooks
 
 
 def require_blocks(blocks: Sequence[Any], kind: type[nn.Module]) -> None:
@@ -18,7 +18,7 @@ def require_blocks(blocks: Sequence[Any], kind: type[nn.Module]) -> None:
             raise UsageError(
                 f"block {number} is a {type(block).__name__}, not a {kind.__name__}\n  do     {kind.__name__}(f, g)"
             )
-        if block._forward_hooks or block._forward_pre_hooks or block._backward_hooks or block._backward_pre_hooks:
+        if has_hooks(block):
             raise UsageError(
                 f"block {number} of a reversible network has hooks, which would not be called.\n"
                 "  do     register them on its f and g, or on the whole network"
@@ -52,7 +52,7 @@ def require_shapes(learnt: Iterable[Tensor]) -> None:
 
 def require_no_cache() -> None:
     """Weights cached by ``parametrize.cached()`` would be those of the call without a graph, and without a gradient."""
-    if parametrize._cache_enabled:
+    if caches_parametrizations():
         raise UsageError(
             "a reversible network is differentiated inside torch.nn.utils.parametrize.cached().\n"
             "  why    f and g are called without a graph first; that call's weights would stay, and get no gradient\n"

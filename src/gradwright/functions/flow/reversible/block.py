@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch._compile import _disable_dynamo
-from torch.autograd import forward_ad
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.reversible.admission import (
@@ -32,6 +30,8 @@ from gradwright.functions.flow.reversible.replay import (
     replaced,
 )
 from gradwright.functions.flow.reversible.step import Step
+from gradwright.ground.torch_versions.dynamo import run_outside
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
 
 Network = Callable[..., Any]
 LAWS: dict[str, type[Coupling]] = {"additive": Additive, "affine": Affine}
@@ -232,7 +232,7 @@ def _inverse(y1: Tensor, y2: Tensor, steps: Sequence[Step]) -> tuple[Tensor, Ten
 def _recorded(
     x1: Tensor, x2: Tensor, steps: Sequence[Step], check_inverse: Extent, tolerance: float | None
 ) -> tuple[Tensor, Tensor]:
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+    if are_functorch_transforms_active() or forward_level() >= 0:
         return _plain(x1, x2, steps)
     require_halves(x1, x2)
     require_no_cache()
@@ -245,4 +245,4 @@ def _recorded(
 
 
 # As torch's own checkpoint does it: torch.compiler.disable would import Dynamo here, which takes seconds.
-_recorded_outside_dynamo = _disable_dynamo(_recorded)
+_recorded_outside_dynamo = run_outside(_recorded)

@@ -36,8 +36,10 @@ from gradwright.functions.flow.reversible.reconstruction import Comparison
 from gradwright.functions.flow.reversible.replay import drawn_from, exclusive, replaced
 from gradwright.functions.flow.reversible.step import Step
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.modules import has_backward_hooks
+from gradwright.ground.torch_versions.nodes import AccumulateGrad
 
-_ACCUMULATE: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]  # torch has no types here
+_ACCUMULATE: Any = AccumulateGrad
 
 
 class ReversibleFunction(torch.autograd.Function):
@@ -142,7 +144,7 @@ class WayBack:
                 return visit.step.terms(b), inlets
 
     def _inlet(self, saved: Tensor, moved: bool) -> Tensor:
-        replace = moved or self.differentiable or not saved.is_leaf or bool(saved._backward_hooks)
+        replace = moved or self.differentiable or not saved.is_leaf or has_backward_hooks(saved)
         return inlet(saved, self.differentiable) if replace else saved
 
     def _add(self, gradients: Iterable[tuple[int, Tensor | None]]) -> None:

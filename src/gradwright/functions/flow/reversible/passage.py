@@ -22,6 +22,7 @@ from gradwright.functions.flow.reversible.replay import (
     replaced,
 )
 from gradwright.functions.flow.reversible.step import Step
+from gradwright.ground.torch_versions.tensors import version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Before:
     def is_gone(self) -> bool:
         """Is it something else by now? See NOTE [running statistics]."""
         table, name, buffer = self.held
-        return self.running or buffer._version != self.version or table.get(name) is not buffer
+        return self.running or version_of(buffer) != self.version or table.get(name) is not buffer
 
 
 @dataclass(frozen=True)
@@ -100,14 +101,14 @@ class Passage:
         notes, autocast = [], self.plan.autocast.entering()
         for step, row in zip(self.plan.steps, self.samples, strict=True):
             a, b = halves[step.changes], halves[1 - step.changes]
-            versions = a._version, b._version
+            versions = version_of(a), version_of(b)
             with exclusive(), autocast():
                 held = Holdings.of(step.network)
                 before, random = _before(held), RandomState.now(self.plan.devices)
                 with replaced(self._loans(held)):
                     halves[step.changes] = step.apply(a, step.terms(b))
                 drew = not random.equals(RandomState.now(self.plan.devices))
-            if (a._version, b._version) != versions:
+            if (version_of(a), version_of(b)) != versions:
                 raise UsageError(
                     f"{step.name}, or its law, changes x1 or x2 in place.\n"
                     "  why    the way back, and the caller, need them as they were\n"
@@ -152,5 +153,5 @@ def _before(held: Holdings) -> list[Before]:
             buffer = place[2]
             if id(buffer) not in copies:
                 copies[id(buffer)] = buffer.clone()
-            found.append(Before(place, buffer._version, copies[id(buffer)], running))
+            found.append(Before(place, version_of(buffer), copies[id(buffer)], running))
     return found

@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions.modules import default_mps_generator, own_buffers, own_parameters
 
 Table = dict[str, Any]
 Held = tuple[Table, str, Tensor]
@@ -77,10 +78,10 @@ class Holdings:
         buffers: list[Held] = []
         running: list[Held] = []
         for module in modules:
-            parameters += [(module._parameters, name, value) for name, value in _filled(module._parameters)]
-            for name, value in _filled(module._buffers):
+            parameters += [(own_parameters(module), name, value) for name, value in _filled(own_parameters(module))]
+            for name, value in _filled(own_buffers(module)):
                 runs = module.training and value.dim() == 1 and value.is_floating_point()
-                (running if runs else buffers).append((module._buffers, name, value))
+                (running if runs else buffers).append((own_buffers(module), name, value))
         return Holdings(parameters, buffers, running, modules, tuple(module.training for module in modules))
 
 
@@ -137,7 +138,7 @@ def _generator(device: torch.device) -> torch.Generator:
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "mps":
-        return torch.mps._get_default_mps_generator()
+        return default_mps_generator()
     found: torch.Generator = torch.get_device_module(device).default_generators[device.index or 0]
     return found
 

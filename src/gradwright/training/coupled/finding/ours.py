@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gradwright.ground.torch_versions.nodes import forward_class, output_metadata
+
 _OF_SUMS = ("_OfSums", "_QueuedSums")
 _ROWS = ("_Rows", "_QueuedRows")
 
@@ -19,7 +21,7 @@ class Ours(NamedTuple):
 
 def axes_of(node: Any, shape: Sequence[int]) -> Ours | None:
     """None for a node that is not of ours."""
-    author = getattr(node, "_forward_cls", None)
+    author = forward_class(node)
     if author is None or not author.__module__.startswith("gradwright."):
         return None
     name, every = author.__name__, range(len(shape))
@@ -29,6 +31,6 @@ def axes_of(node: Any, shape: Sequence[int]) -> Ours | None:
         dim = node.call.dim % len(shape)
         return Ours([dim], "a softmax or a norm", [axis for axis in every if axis != dim] if node.is_reduced else ())
     if name == "_Extension":  # [N, C, P] to [rows, C]: one row of all images, or a row for each
-        rows = node._input_metadata[0].shape[0]
+        rows = output_metadata(node)[0].shape[0]
         return Ours([2] if rows == shape[0] else [0, 2], "a sort")
     return Ours((), "", list(every)) if name == "_OnePass" else None

@@ -25,6 +25,7 @@ from gradwright.derivatives.graph.lines import line_of
 from gradwright.derivatives.graph.way import Into, Step
 from gradwright.derivatives.nodes.algebra import wrapped
 from gradwright.derivatives.nodes.reductions import reduced
+from gradwright.ground.torch_versions.nodes import read_saved
 from gradwright.training.coupled.finding import ours
 from gradwright.training.coupled.finding.families import (
     ALONG,
@@ -109,7 +110,7 @@ def _judged(step: Step, above: _Above, places: Places) -> str | list[tuple[Any, 
     if name in LINEAR or name in IN_PIECES:
         return _next(step, above)
     if name in CURVED:
-        straight = name == "PowBackward0" and step.node._saved_exponent == 1
+        straight = name == "PowBackward0" and read_saved(step.node, "exponent") == 1
         return _next(step, above if straight or above.curved else _Above(f"takes {CURVED[name]} of", above.sums))
     axes = _axes(step)
     if axes is None:
@@ -145,13 +146,13 @@ def _axes(step: Step) -> ours.Ours | None:
     if name in SUMS:
         return ours.Ours(summed=reduced(step))
     if name in LOSSES:
-        is_reduced = step.node._saved_reduction != 0
+        is_reduced = read_saved(step.node, "reduction") != 0
         return ours.Ours(summed=[axis for axis in every if axis != 1 or "Nll" not in name] if is_reduced else ())
     if name in MIXING:
-        of_sizes = 1 in (getattr(step.node, "_saved_ord", None), getattr(step.node, "_saved_p", None))
+        of_sizes = 1 in (read_saved(step.node, "ord", None), read_saved(step.node, "p", None))
         return ours.Ours(summed=reduced(step)) if of_sizes else ours.Ours(reduced(step), MIXING[name])
     if name in ALONG:
-        return ours.Ours([wrapped(step.node._saved_dim, len(shape))] if shape else (), ALONG[name])
+        return ours.Ours([wrapped(read_saved(step.node, "dim"), len(shape))] if shape else (), ALONG[name])
     return ours.axes_of(step.node, shape)
 
 

@@ -31,6 +31,9 @@ class Patches:
         self.replace(owner, name, lambda original: self._wrapped(original, before, after))
 
     def replace(self, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """An ``owner`` that inherits the name is left alone. Raises: AttributeError, where it has no such name."""
+        if not hasattr(owner, name):
+            raise AttributeError(f"{owner.__name__} has no {name}")
         original = vars(owner).get(name)
         if original is None:
             return

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from gradwright.ground.torch_versions.tensors import version_of
+
 _SAMPLE, _LOOKED_AT, _TRIES = 4, 1024, 32
 _VALUES = 16  # of each gradient in the sample
 
@@ -91,4 +93,4 @@ def _state(parameter: Tensor | None) -> tuple[int, int] | None:
     grad = parameter.grad if parameter is not None else None
     if grad is None:
         return None
-    return id(grad), 0 if grad.is_inference() else grad._version
+    return id(grad), 0 if grad.is_inference() else version_of(grad)

@@ -12,6 +12,8 @@ from torch.optim import Optimizer
 from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.observe.training.ordering.records import Records
 from gradwright.doctor.observe.training.ordering.windows import Record
+from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.optimizers import scale_of
 
 _LAST = 8
 
@@ -31,20 +33,20 @@ class Scaling:
 
     def of(self, node: Any, factor_seen: bool) -> tuple[bool, float] | None:
         """(enabled, scale) of the scaler of a loss whose ``grad_fn`` is ``node``, None if there is none."""
-        found = self._last.get(node._sequence_nr()) if node is not None else None
+        found = self._last.get(sequence_number(node)) if node is not None else None
         return next(reversed(self._last.values())) if factor_seen and found is None else found
 
     def is_factor(self, node: Any) -> bool:
         """Whether a node is the product with the scale."""
-        enabled, _ = self._last.get(node._sequence_nr(), (False, 0.0))
+        enabled, _ = self._last.get(sequence_number(node), (False, 0.0))
         return enabled
 
     def _scaled(self, scaler: Any, result: Any) -> None:
         node = getattr(result, "grad_fn", None)
         if node is not None:
-            scale = getattr(scaler, "_scale", None)  # a disabled one has none
+            scale = scale_of(scaler)  # a disabled one has none
             known = float(scale) if isinstance(scale, Tensor) and scale.device.type == "cpu" else 0.0
-            self._last[node._sequence_nr()] = (scaler.is_enabled(), known)
+            self._last[sequence_number(node)] = (scaler.is_enabled(), known)
             if len(self._last) > _LAST:
                 self._last.popitem(last=False)
 

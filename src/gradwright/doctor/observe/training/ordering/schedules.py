@@ -17,6 +17,7 @@ from gradwright.doctor.observe.training.ordering.frames import Places
 from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.observe.training.ordering.records import Records
 from gradwright.doctor.observe.training.ordering.tallies import ScheduleTally
+from gradwright.ground.torch_versions.optimizers import computes_rates, is_made, is_step_of_scheduler
 
 _AROUND = ("SequentialLR", "ChainedScheduler", "CosineAnnealingWarmRestarts", "ReduceLROnPlateau")
 _UP = 8  # frames from here to the scheduler's own
@@ -33,7 +34,7 @@ class Schedules:
         for name in _AROUND:
             if (kind := getattr(lr_scheduler, name, None)) is not None:
                 patches.around(kind, "step", self._begins, self._ends)
-        if (context := getattr(lr_scheduler, "_enable_get_lr_call", None)) is not None:
+        if (context := computes_rates()) is not None:
             patches.around(context, "__enter__", self._computes)
 
     def _begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -54,7 +55,7 @@ class Schedules:
         mine = vars(scheduler)
         optimizer = mine.get("optimizer")
         at = self._places.here()
-        if "_last_lr" not in mine or not isinstance(optimizer, Optimizer) or at is None:
+        if not is_made(scheduler) or not isinstance(optimizer, Optimizer) or at is None:
             return  # it is being made
         record = self._records.of(optimizer)
         key = (type(scheduler).__name__, at)
@@ -75,7 +76,7 @@ def _epoch_given() -> bool:
         if frame is None:
             break
         code = frame.f_code
-        if code.co_name in ("step", "_update_lr") and code.co_filename == lr_scheduler.__file__:
+        if is_step_of_scheduler(code):
             return frame.f_locals.get("epoch") is not None
         frame = frame.f_back
     return False

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from gradwright.ground.torch_versions.nodes import is_packed, read_saved
+
 Kind = Literal["mean", "ratio", "sum", "unknown"]
 
 _NODES = 32
@@ -65,7 +67,7 @@ def _walk(node: Any, is_scale: Callable[[Any], bool], left: list[int]) -> Share:
             scaled, node = True, _only_child(node)[0]
         elif name in ("DivBackward0", "MulBackward0"):
             child, place = _only_child(node)
-            number = _number(node, "_saved_self" if place else "_saved_other")
+            number = _number(node, "self" if place else "other")
             if child is None or not number or (place and name == "DivBackward0"):
                 return UNKNOWN
             if name == "DivBackward0":
@@ -116,13 +118,13 @@ def _sum_of(parts: list[Share]) -> Share:
 def _end(node: Any, name: str, divisors: list[float]) -> Share:
     """A reduction. A sum that is divided by the number of its elements or rows is a mean: that divisor is taken off."""
     if name.startswith("MeanBackward"):
-        return Share("mean", count=float(getattr(node, "_saved_self_sym_numel", 0)) or None)
+        return Share("mean", count=float(read_saved(node, "self_sym_numel", 0)) or None)
     if name == "DivBackward1":
-        return Share("mean", count=_number(node, "_saved_other"))
+        return Share("mean", count=_number(node, "other"))
     if name.startswith("SumBackward"):
-        sizes = tuple(node._saved_self_sym_sizes)
+        sizes = tuple(read_saved(node, "self_sym_sizes"))
         return _sum_over(divisors, math.prod(sizes), sizes[0] if sizes else 1)
-    reduction = getattr(node, "_saved_reduction", None)
+    reduction = read_saved(node, "reduction", None)
     if reduction == _MEAN:
         return Share("mean", count=_elements(node, name))
     return _sum_over(divisors) if reduction == _SUM else UNKNOWN
@@ -137,11 +139,11 @@ def _sum_over(divisors: list[float], *own: int) -> Share:
 
 def _elements(node: Any, name: str) -> float | None:
     if name.startswith("NllLoss"):  # the rows that are not ignored
-        weighted = _packed(node, "_saved_weight") or node._saved_weight is not None
-        return None if weighted else _number(node, "_saved_total_weight")
-    if _packed(node, "_saved_self"):
+        weighted = is_packed(node, "weight") or read_saved(node, "weight") is not None
+        return None if weighted else _number(node, "total_weight")
+    if is_packed(node, "self"):
         return None
-    own = getattr(node, "_saved_self", None)
+    own = read_saved(node, "self", None)
     return float(own.numel()) if isinstance(own, Tensor) else None
 
 
@@ -151,12 +153,12 @@ def _only_child(node: Any) -> tuple[Any, int]:
     return children[0] if len(children) == 1 else (None, 0)
 
 
-def _number(node: Any, attribute: str) -> float | None:
+def _number(node: Any, name: str) -> float | None:
     """A saved number, or a saved tensor that holds one on the CPU."""
-    if _packed(node, attribute):
+    if is_packed(node, name):
         return None
     try:
-        value = getattr(node, attribute, None)
+        value = read_saved(node, name, None)
     except RuntimeError:  # freed, or changed in place since
         return None
     if isinstance(value, Tensor):
@@ -164,7 +166,3 @@ def _number(node: Any, attribute: str) -> float | None:
             return None
         value = value.item()
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
-
-
-def _packed(node: Any, attribute: str) -> bool:
-    return getattr(getattr(node, f"_raw{attribute}", None), "unpack_hook", None) is not None
