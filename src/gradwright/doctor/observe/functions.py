@@ -7,7 +7,7 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -28,8 +28,9 @@ from gradwright.doctor.source.returns import returned_values
 from gradwright.functions.custom_gradient.call import handed_out
 from gradwright.functions.surrogate import surrogate_reason
 from gradwright.ground.torch_versions.apply import APPLY, replace_apply
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
-from gradwright.ground.torch_versions.nodes import forward_class
+from gradwright.ground.torch_versions.capability import Capability
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
+from gradwright.ground.torch_versions.nodes import NODES, forward_class
 
 
 def _same_forward(one: type[Function], other: type[Function]) -> bool:
@@ -52,6 +53,12 @@ _NOT_THE_USERS = ("torch.", *_OURS)
 class FunctionWatch:
     """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
 
+    needs: ClassVar[tuple[Capability, ...]] = (
+        APPLY,
+        TRANSFORMS,
+        NODES,
+    )
+
     def __init__(
         self,
         clock: Clock,
@@ -73,7 +80,6 @@ class FunctionWatch:
     def install(self) -> None:
         """Raises: UnsupportedTorch, where this torch calls Functions in a way not known here: unseen, backwards would
         be told as never called."""
-        APPLY.require()
         self._restore = replace_apply(self._forward, self._backward)
 
     def remove(self) -> None:

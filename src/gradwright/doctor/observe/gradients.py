@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,8 +25,10 @@ from gradwright.doctor.session.facts import Fact, GradientCalls, LossValues
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.late_imports import import_what_cotangents_need
-from gradwright.ground.torch_versions.engine import sequence_number
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.capability import Capability
+from gradwright.ground.torch_versions.engine import SEQUENCE, sequence_number
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
+from gradwright.ground.torch_versions.modes import UNSEEN
 from gradwright.ground.torch_versions.nodes import read_saved
 
 Api = Literal["autograd.grad", "backward"]
@@ -78,6 +80,12 @@ class GradientWatch:
     look at ``.grad`` there;
     ``pulse`` before each call, outside of what is guarded: it may stop the script.
     """
+
+    needs: ClassVar[tuple[Capability, ...]] = (
+        SEQUENCE,
+        TRANSFORMS,
+        UNSEEN,
+    )
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ somebody's momentum).
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import graph_of
-from gradwright.ground.torch_versions.tensors import version_of
+from gradwright.ground.torch_versions.tensors import TENSORS, version_of
 
 _SAMPLE = 4  # leaves that are looked at
 _ELEMENTS = 64  # of each, to see whether it moved: a write through `.data` leaves the version as it was
@@ -66,6 +67,7 @@ class HandUpdateWatch(Looker):
     """Looks on until an optimizer takes a step: from then on optimizers are looked at."""
 
     looks_at = "updates of parameters without an optimizer"
+    needs = (TENSORS,)
 
     def __init__(self, surroundings: Surroundings, optimizers_seen: Callable[[], bool]) -> None:
         super().__init__(surroundings)
@@ -80,7 +82,7 @@ class HandUpdateWatch(Looker):
 
     def install(self) -> None:
         for home in (torch.nn.utils, torch.nn.utils.clip_grad):
-            for name in _CLIPS:
+            for name in filter(functools.partial(hasattr, home), _CLIPS):
                 self._patches.around(home, name, lambda args, kwargs: None, self._clipped)
 
     def remove(self) -> None:

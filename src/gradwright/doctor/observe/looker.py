@@ -15,6 +15,7 @@ from gradwright.doctor.observe.clock import Clock
 from gradwright.doctor.observe.guard import OnFault
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import Subject
+from gradwright.ground.torch_versions.capability import Capability
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Looker:
 
     #: What a report says was not examined where this looker can't be installed.
     looks_at: ClassVar[str]
+    #: What it needs of torch that another torch may not have: tried before it is installed.
+    needs: ClassVar[tuple[Capability, ...]] = ()
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.clock, self.on_new = surroundings.clock, surroundings.on_new

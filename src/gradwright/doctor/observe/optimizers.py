@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -34,7 +34,8 @@ from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
-from gradwright.ground.torch_versions.tensors import version_of
+from gradwright.ground.torch_versions.capability import Capability
+from gradwright.ground.torch_versions.tensors import TENSORS, version_of
 
 # Parameters of an optimizer whose gradients are remembered, and how many are looked at to find them.
 _SAMPLE, _LOOKED_AT = 4, 16
@@ -92,6 +93,8 @@ def _nothing(optimizer: Optimizer, subject: Subject) -> None:
 
 class OptimizerWatch:
     """Listens to every optimizer through torch's own global hooks. What it looks at is looked at ``apart``."""
+
+    needs: ClassVar[tuple[Capability, ...]] = (TENSORS,)
 
     def __init__(
         self,

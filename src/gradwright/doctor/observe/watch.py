@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.journal import Journal
 from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS, Environment, NotExamined, Subject
 from gradwright.doctor.source.places import definition, home, is_user_file
+from gradwright.errors import UnsupportedTorch
+from gradwright.ground.torch_versions.capability import Capability
 
 _FLUSH_SECONDS = 0.5
 _FIRST_PULSES = 32  # a script that is killed early has had little time to be written about
@@ -41,6 +43,8 @@ _LONGEST_REASON = 200  # characters of an error's first line
 
 class Observer(Protocol):
     """What is put on before the script runs and taken off after it."""
+
+    needs: ClassVar[tuple[Capability, ...]]
 
     def install(self) -> None: ...
 
@@ -111,6 +115,8 @@ class Watch:
     def _put_on(self, observer: Observer, what: str) -> bool:
         """Install it, or say that ``what`` is not examined. Returns whether it is installed."""
         try:
+            for capability in observer.needs:
+                capability.require()
             observer.install()
         except Exception as error:
             guarded(observer.remove, self._fault)()
@@ -120,7 +126,10 @@ class Watch:
 
     def _leave_out(self, what: str, error: Exception) -> None:
         first, *_ = str(error).strip().splitlines() or [""]
-        why = f"can't be watched with torch {torch.__version__}: {type(error).__name__}: {first[:_LONGEST_REASON]}"
+        said = (
+            "" if isinstance(error, UnsupportedTorch) else f"with torch {torch.__version__}: {type(error).__name__}: "
+        )
+        why = f"can't be watched{': ' if not said else ' '}{said}{first[:_LONGEST_REASON]}"
         self._journal.add(NotExamined(what, why))
 
     def __exit__(self, *_: object) -> None:

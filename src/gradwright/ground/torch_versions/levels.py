@@ -53,7 +53,7 @@ FORWARD = Capability("torch.autograd.forward_ad._current_level", "forward mode",
 set_forward_grad_enabled: Callable[[bool], AbstractContextManager[object]] = look_up(
     "torch.autograd.forward_ad._set_fwd_grad_enabled", FORWARD
 )
-#: -1 outside of forward mode. A call of C code, which Dynamo does not compile on its own where it leaves a caller alone.
+#: -1 outside of forward mode. A call of C code, which Dynamo does not compile where it leaves its caller alone.
 forward_level: Callable[[], int] = (
     partial(getattr, forward_ad, "_current_level")
     if hasattr(forward_ad, "_current_level")

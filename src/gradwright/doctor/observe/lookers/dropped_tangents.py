@@ -17,8 +17,8 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import definition, location_in, user_frame
 from gradwright.ground.tensors import tensors_in
-from gradwright.ground.torch_versions.levels import forward_level
-from gradwright.ground.torch_versions.operators import CustomOpDef, body_of_custom, name_of_custom
+from gradwright.ground.torch_versions.levels import FORWARD, forward_level
+from gradwright.ground.torch_versions.operators import CUSTOM, CustomOpDef, body_of_custom, name_of_custom
 
 
 @dataclass
@@ -33,6 +33,10 @@ class DroppedTangents(Looker):
     """Stands in for the call of an operator object; outside forward mode it asks for one number and passes on."""
 
     looks_at = "custom operators that drop tangents in forward mode"
+    needs = (
+        FORWARD,
+        CUSTOM,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

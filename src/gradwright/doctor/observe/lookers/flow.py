@@ -26,8 +26,10 @@ from gradwright.doctor.session.facts import DeadUnits, Fact, GradientFlow
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
-from gradwright.ground.torch_versions.tensors import foreach_norm
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
+from gradwright.ground.torch_versions.modules import MODULES
+from gradwright.ground.torch_versions.nodes import NODES
+from gradwright.ground.torch_versions.tensors import TENSORS, foreach_norm
 
 _LOOKS = frozenset({1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024})
 # Units are looked at more often: what returns every second or fourth step (a batch, a task) must not be missed.
@@ -77,6 +79,12 @@ class FlowLooker(Looker):
     """Cost: at a look a walk over the graph and a pass over the chain's gradients; nothing at other steps."""
 
     looks_at = "how gradients grow, shrink or end from layer to layer"
+    needs = (
+        TRANSFORMS,
+        MODULES,
+        NODES,
+        TENSORS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -19,7 +19,10 @@ from gradwright.doctor.observe.training.row_branches import loop_around
 from gradwright.doctor.session.facts import CostlyGraph, Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.engine import SEQUENCE
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
+from gradwright.ground.torch_versions.modes import FUNCTIONS
+from gradwright.ground.torch_versions.nodes import NODES
 
 _LOOKS = 64  # calls of a site, of which one in twice as many is looked at
 _PLACING = 3  # steps in which a place is looked for
@@ -54,6 +57,12 @@ class GraphCostLooker(Looker):
     """Cost: a walk over the graph at a few steps; if something is found, a step under a function mode and a trial."""
 
     looks_at = "operations whose backward costs more than it must"
+    needs = (
+        SEQUENCE,
+        TRANSFORMS,
+        FUNCTIONS,
+        NODES,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

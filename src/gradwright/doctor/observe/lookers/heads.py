@@ -23,6 +23,11 @@ from gradwright.doctor.observe.training.root_text import made_root
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.facts.heads import LeafRoots
 from gradwright.doctor.session.model import Subject
+from gradwright.ground.torch_versions.engine import SEQUENCE
+from gradwright.ground.torch_versions.levels import TRANSFORMS
+from gradwright.ground.torch_versions.modes import FUNCTIONS
+from gradwright.ground.torch_versions.modules import MODULES
+from gradwright.ground.torch_versions.nodes import NODES
 
 _FIRST = 3  # calls of a site that are all looked at
 _PLACED = 3  # steps in which a fault's place is looked for
@@ -51,6 +56,13 @@ class HeadLooker(Looker):
     """Walks from each root a few nodes down."""
 
     looks_at = "how outputs and targets enter the losses"
+    needs = (
+        SEQUENCE,
+        TRANSFORMS,
+        FUNCTIONS,
+        MODULES,
+        NODES,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

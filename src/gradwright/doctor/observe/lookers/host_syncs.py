@@ -11,6 +11,8 @@ from gradwright.doctor.observe.training import waits
 from gradwright.doctor.session.facts import Fact, HostSync
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import location_in
+from gradwright.ground.torch_versions.levels import TRANSFORMS
+from gradwright.ground.torch_versions.modes import FUNCTIONS
 
 FIRST = 16  # steps before: other lookers look at the first ones, and kernels are compiled there
 STEPS = 8
@@ -22,6 +24,10 @@ class HostSyncs(Looker):
     nothing where there is no GPU."""
 
     looks_at = "where the script waits for a GPU"
+    needs = (
+        TRANSFORMS,
+        FUNCTIONS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

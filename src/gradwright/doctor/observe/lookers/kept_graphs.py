@@ -25,8 +25,8 @@ from gradwright.doctor.session.facts.flow import MANY_KEPT
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.ground.graphs import nodes_behind
-from gradwright.ground.torch_versions.engine import sequence_number
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.engine import SEQUENCE, sequence_number
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
 
 _KEY = "gradwright: graph of a step"
 _STEPS = 64  # that are looked at, of each site
@@ -68,6 +68,10 @@ class KeptGraphs(Looker):
     """Cost: a walk along one path of the graph at each of the first steps, and no more where nothing is kept."""
 
     looks_at = "graphs that are kept from step to step"
+    needs = (
+        SEQUENCE,
+        TRANSFORMS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -31,6 +31,10 @@ from gradwright.doctor.session.facts.parameters import ModeLeft
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
+from gradwright.ground.torch_versions.levels import TRANSFORMS
+from gradwright.ground.torch_versions.modes import FUNCTIONS
+from gradwright.ground.torch_versions.modules import KINDS, MODULES
+from gradwright.ground.torch_versions.tensors import TENSORS
 
 _MODULES = 16  # whose mode is followed
 _ASKED = 8  # steps in eval mode at which a module is asked whether it takes part
@@ -57,6 +61,13 @@ class ModeLooker(Looker):
     """Follows ``Module.train`` and the blocks without gradients."""
 
     looks_at = "train and eval mode, and blocks without gradients"
+    needs = (
+        TRANSFORMS,
+        FUNCTIONS,
+        KINDS,
+        MODULES,
+        TENSORS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

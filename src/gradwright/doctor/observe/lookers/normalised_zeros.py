@@ -24,8 +24,8 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.graphs import graph_of
-from gradwright.ground.torch_versions.engine import sequence_number
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.engine import SEQUENCE, sequence_number
+from gradwright.ground.torch_versions.levels import TRANSFORMS, are_functorch_transforms_active
 
 _FIRST = 3  # calls of a place that are all looked at
 _EASY = 256  # calls after which most are let through without asking where they come from
@@ -52,6 +52,10 @@ class NormalisedZerosLooker(Looker):
     """Stands in for ``torch.nn.functional.normalize``."""
 
     looks_at = "rows of zeros that are normalized"
+    needs = (
+        SEQUENCE,
+        TRANSFORMS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

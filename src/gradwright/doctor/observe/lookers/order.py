@@ -22,7 +22,10 @@ from gradwright.doctor.observe.training.ordering.telling import facts_of
 from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import nodes_behind
-from gradwright.ground.torch_versions.engine import sequence_number
+from gradwright.ground.torch_versions.engine import SEQUENCE, sequence_number
+from gradwright.ground.torch_versions.nodes import NODES
+from gradwright.ground.torch_versions.optimizers import SCHEDULERS
+from gradwright.ground.torch_versions.tensors import TENSORS
 
 _NODES = 48  # nearest to the loss, by which graphs are told apart
 
@@ -34,6 +37,12 @@ class Order(Looker):
     """
 
     looks_at = "the order of clearing, backward, clipping and step"
+    needs = (
+        SEQUENCE,
+        NODES,
+        SCHEDULERS,
+        TENSORS,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -29,6 +29,10 @@ from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.torch_versions.engine import SEQUENCE
+from gradwright.ground.torch_versions.levels import TRANSFORMS
+from gradwright.ground.torch_versions.modes import FUNCTIONS
+from gradwright.ground.torch_versions.modules import MODULES
 
 _FIRST = 3
 _NODES = 20_000  # of a graph
@@ -46,6 +50,12 @@ class ParameterLooker(Looker):
     """See NOTE [looks at parameters]."""
 
     looks_at = "which parameters get gradients and which an optimizer holds"
+    needs = (
+        SEQUENCE,
+        TRANSFORMS,
+        FUNCTIONS,
+        MODULES,
+    )
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -15,13 +15,14 @@ from gradwright.doctor.session.facts import Fact, ProfilerOn
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import location_in, user_frame
-from gradwright.ground.torch_versions.profiler import START_OF_PROFILERS, keeps_events
+from gradwright.ground.torch_versions.profiler import PROFILERS, START_OF_PROFILERS, keeps_events
 
 
 class ProfilerLooker(Looker):
     """Cost: a question to torch at each backward."""
 
     looks_at = "whether a profiler was left on"
+    needs = (PROFILERS,)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -53,7 +53,7 @@ class Clipping:
 
     def install(self, patches: Patches, on_fault: OnFault) -> None:
         for home in (torch.nn.utils, torch.nn.utils.clip_grad):
-            for name in _FUNCTIONS:
+            for name in filter(functools.partial(hasattr, home), _FUNCTIONS):
                 patches.replace(home, name, functools.partial(self._watched, name, on_fault))
 
     def _watched(self, name: str, on_fault: OnFault, original: Callable[..., Any]) -> Callable[..., Any]:
