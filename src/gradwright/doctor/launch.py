@@ -19,6 +19,7 @@ from typing import Any
 
 from gradwright.doctor.source.imports import hand_hook
 from gradwright.errors import UsageError
+from gradwright.ground.installed import is_installed
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -114,7 +115,7 @@ def run_program(program: Program, compile_main: Callable[[str], Any], on_death: 
 def _code_of(program: Program, compile_main: Callable[[str], Any]) -> Any:
     if program.spec is not None and not program.path.endswith(".py"):
         return program.spec.loader.get_code(program.spec.name)  # type: ignore[union-attr]  # zip or bytecode only
-    if program.spec is not None and "site-packages" in program.path:
+    if program.spec is not None and is_installed(os.path.realpath(program.path)):
         return runpy._get_module_details(program.spec.name)[2]  # type: ignore[attr-defined]  # as `python -m` does
     check_encoding(program.path)
     return compile_main(program.path)

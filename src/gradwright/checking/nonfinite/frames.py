@@ -6,7 +6,6 @@ import functools
 import itertools
 import linecache
 import os
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -14,12 +13,12 @@ from typing import NamedTuple
 
 import torch
 
+from gradwright.ground.installed import STANDARD, is_installed
+
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep  # as `owner` resolves paths
 _OPTIM = f"{_TORCH}optim{os.sep}"
 _SCALER = f"{_TORCH}amp{os.sep}grad_scaler.py"
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-_STANDARD = tuple({str(Path(sysconfig.get_paths()[key])) + os.sep for key in ("stdlib", "platstdlib")})
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _NOBODYS = ("<frozen", "<eval_with_key", "<__", "<@")
 _MOST_FRAMES = 80
 
@@ -59,9 +58,9 @@ def owner(path: str) -> str:
         return "optim" if path.startswith(_OPTIM) else "scaler" if path == _SCALER else "other"
     if path.startswith(_OURS):
         return "other"
-    if any(part in path for part in _INSTALLED):
+    if is_installed(path):
         return "library"
-    return "other" if path.startswith(_STANDARD) else "user"
+    return "other" if path.startswith(STANDARD) else "user"
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.abc import MetaPathFinder
@@ -17,13 +16,12 @@ from gradwright.doctor.source.files import SourceFile, parse
 from gradwright.doctor.source.loops import LoopSite, find_loops
 from gradwright.doctor.source.own_looks import with_looks
 from gradwright.doctor.source.transform import HOOK_NAME, instrument
+from gradwright.ground.installed import STANDARD, is_installed
 
 OnFile = Callable[[SourceFile, tuple[LoopSite, ...]], int]
 OnFailure = Callable[[str, str], None]
 
 _OURS = str(Path(__file__).resolve().parents[2])
-_STANDARD = tuple({os.path.realpath(sysconfig.get_paths()[key]) for key in ("stdlib", "platstdlib")})
-_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def _ignore(path: str, reason: str) -> None:
@@ -89,7 +87,7 @@ class WatchedImports(MetaPathFinder):
     def watches(self, path: str) -> bool:
         """Whether a file is the user's own: under a root, not installed, in no environment, not Python's or ours."""
         real = os.path.realpath(path)
-        if any(_is_under(real, place) for place in (_OURS, *_STANDARD)) or _INSTALLED & set(Path(real).parts):
+        if _is_under(real, _OURS) or real.startswith(STANDARD) or is_installed(real):
             return False
         folder = str(Path(real).parent)
         return any(_is_under(real, root) and not _in_environment(folder, root) for root in self.roots)

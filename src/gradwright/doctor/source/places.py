@@ -9,15 +9,13 @@ import itertools
 import linecache
 import os
 import sys
-import sysconfig
 from pathlib import Path
 from types import CodeType, FrameType
 
 from gradwright.doctor.session.place import Location
+from gradwright.ground.installed import STANDARD, is_installed
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-_STANDARD = tuple({str(Path(sysconfig.get_paths()[key])) + os.sep for key in ("stdlib", "platstdlib")})
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 @functools.cache
@@ -29,9 +27,7 @@ def is_user_file(path: str) -> bool:
     if path.startswith("<"):
         return path.startswith("<ipython-input-")
     path = os.path.realpath(path)
-    if any(part in path for part in _INSTALLED):
-        return False
-    return not path.startswith((_OURS, *_STANDARD))
+    return not (path.startswith((_OURS, *STANDARD)) or is_installed(path))
 
 
 @functools.cache
@@ -42,7 +38,7 @@ def is_library_file(path: str) -> bool:
     path = os.path.realpath(path)
     torch_file = getattr(sys.modules.get("torch"), "__file__", None) or "."
     torch_home = str(Path(torch_file).resolve().parent) + os.sep
-    return any(part in path for part in _INSTALLED) and not path.startswith((torch_home, _OURS))
+    return is_installed(path) and not path.startswith((torch_home, _OURS))
 
 
 @functools.cache

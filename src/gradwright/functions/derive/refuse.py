@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import linecache
-import sysconfig
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +11,10 @@ from types import TracebackType
 import torch
 
 from gradwright.errors import UsageError
+from gradwright.ground.installed import STANDARD, is_installed
 
 _OWN = str(Path(__file__).resolve().parent)
 _TORCH = str(Path(torch.__file__).parent)
-_STANDARD = sysconfig.get_paths()["stdlib"]
 
 
 @functools.cache
@@ -23,7 +22,7 @@ def is_users(path: str) -> bool:
     """Is this a file of the user's, and not of torch, of the standard library or of ours?"""
     if path.startswith("<"):
         return path.startswith(("<ipython", "<stdin>", "<console>", "<doctest"))
-    inside = path.startswith((_OWN, _TORCH)) or (path.startswith(_STANDARD) and "site-packages" not in path)
+    inside = path.startswith((_OWN, _TORCH)) or (path.startswith(STANDARD) and not is_installed(path))
     return not inside
 
 
