@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -89,8 +89,7 @@ def _ask() -> tuple[_Slopes, _Slopes, _Slopes]:
 
 def _slopes_of(function: Callable[..., Tensor], *points: tuple[float, ...]) -> _Slopes:
     leaves = [torch.tensor(each, dtype=torch.float64, device="cpu", requires_grad=True) for each in points]
-    node = function(*leaves).grad_fn
-    assert node is not None
+    node: Any = function(*leaves).grad_fn
     # The node itself, not torch's engine, which refuses to run in some forked children.
     found = node(torch.ones(len(points[0]), dtype=torch.float64, device="cpu"))
     slopes = (found,) if isinstance(found, Tensor) else found
