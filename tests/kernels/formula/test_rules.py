@@ -286,9 +286,9 @@ def test_the_slopes_of_clamp_follow_either_convention(convention: Ties, monkeypa
             found = gradients(program, *[torch.tensor(sign * each, dtype=torch.float64) for each in point])
             assert tuple(each.item() for each in found) == slopes[convention.shares_with_tensors], point
     numbers_as_bounds = Program(("a",), (call("clamp", A, constant(0.0), constant(1.0)),))
-    (found,) = gradients(numbers_as_bounds, torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, NAN]))
+    (at_points,) = gradients(numbers_as_bounds, torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, NAN]))
     at_bound = float(convention.passes_at_numbers)
-    assert found.tolist() == [0, at_bound, 1, at_bound, 0, 0]
+    assert at_points.tolist() == [0, at_bound, 1, at_bound, 0, 0]
     for program in (both, least, most, numbers_as_bounds):
         points = [
             torch.tensor(each, dtype=torch.float64)
