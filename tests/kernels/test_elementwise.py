@@ -15,6 +15,8 @@ import torch
 from torch.nn import functional as F
 
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions import ties
+from gradwright.ground.torch_versions.ties import Ties
 from gradwright.kernels.elementwise import Elementwise, elementwise
 
 PINBALL = "where(e > 0, q*e, (q - 1)*e)"
@@ -299,6 +301,29 @@ def test_it_shows_its_formula_its_derivatives_and_its_kernel() -> None:
         "  q  e",
     ]
     assert shown[5] == "inputs of 1,000,000 float32 elements on a CPU go through" and shown[6].startswith("  ")
+
+
+# Of numbers (2.13, 2.14), then of a bound that is an input.
+SLOPES_ON_BOUNDS = {
+    "clamp(x, 0, 1)": [("1", "0")],
+    "clamp(x, min=y)": [("1, and the bound's 0", "1/2, and the bound's 1/2")],
+    "relu(x) + clamp(x, max=1) * clamp(x, 0, y)": [("1", "0"), ("1, and the bound's 0", "1/2, and the bound's 1/2")],
+    "max(x, 0)": [],
+    "where(clamp(x, 0, 1) > 0.5, x, 0)": [],
+}
+
+
+@pytest.mark.parametrize("formula", SLOPES_ON_BOUNDS)
+@pytest.mark.parametrize("convention", [Ties(True, False), Ties(False, True)], ids=str)
+def test_it_says_which_slope_clamp_has_on_its_bounds(
+    formula: str, convention: Ties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ties, "find_ties", lambda: convention)
+    shown = [line for line in str(elementwise(formula)).splitlines() if line.startswith("on a bound of clamp")]
+    slopes = [line.partition(" the slope is ")[2] for line in shown]
+    expected = [pair[convention.shares_with_tensors] for pair in SLOPES_ON_BOUNDS[formula]]
+    assert slopes == [f"{each}, as in torch {torch.__version__}" for each in expected]
+    assert [" made of inputs" in line for line in shown] == ["bound's" in each for each in expected]
 
 
 def test_its_code_is_shown_for_every_back_end() -> None:

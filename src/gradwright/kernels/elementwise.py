@@ -167,13 +167,15 @@ def elementwise(
     sums and means are float32. Computed is in float32, and in float64 where an input or the result is float64, or with
     ``accumulate=torch.float64``. Sums are added up in float64, in an order that does not depend on the threads.
 
-    The gradient is exact, with torch's conventions at kinks; each input's is in its own dtype, and only those that are
-    needed are computed. Derivatives exist to any order, under vmap, torch.func and forward mode; torch.compile traces
-    the call as plain torch. ``derivative``: slopes of your own, by input, as formulas of the inputs; they are checked
-    against the formula, where the condition ``assuming`` ("d > 0") holds.
+    The gradient is exact, with torch's conventions at kinks; on a bound of ``clamp``, that of the torch installed (2.14
+    changed it; where both bounds are numbers in the formula, that of numbers, otherwise that of tensors). Each input's
+    is in its own dtype, and only those that are needed are computed. Derivatives exist to any order, under
+    vmap, torch.func and forward mode; torch.compile traces the call as plain torch. ``derivative``: slopes of your own,
+    by input, as formulas of the inputs; they are checked against the formula, where the condition ``assuming``
+    ("d > 0") holds.
 
-    ``print(f)`` shows formula, derivatives and kernel; ``f.plan(...)`` says how a call is computed, and why not by a
-    kernel where it is not; ``f.source("numba")`` is the code, in Python.
+    ``print(f)`` shows formula, derivatives, the slope on a bound of ``clamp``, and kernel; ``f.plan(...)`` says how a
+    call is computed, and why not by a kernel where it is not; ``f.source("numba")`` is the code, in Python.
 
     Cost: value and gradients of a scalar loss on a CPU are one pass (each input read once, each gradient written once,
     and kept until the backward) where the cotangent from upstream is that of the last call; otherwise a second one, to

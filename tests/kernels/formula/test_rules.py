@@ -22,6 +22,8 @@ from tests.kernels.formula.evaluated import (
 )
 from torch import Tensor
 
+from gradwright.ground.torch_versions import ties
+from gradwright.ground.torch_versions.ties import Ties
 from gradwright.kernels.formula.expression import Expression, call, constant, number
 from gradwright.kernels.formula.operations import ARITY
 from gradwright.kernels.formula.program import Program
@@ -160,14 +162,27 @@ def test_values_and_both_derivatives_of_two_arguments(operation: str) -> None:
     assert not list(faults(operation, PLAIN[operation], call(operation, A, B), POINTS))
 
 
-def test_values_and_both_derivatives_of_clamp_by_tensors() -> None:
-    assert not list(faults("clamp", torch.clamp, call("clamp", A, B, C), FEW))
+CLAMPS_BY_TENSORS = {
+    "clamp(a, b, c)": (torch.clamp, call("clamp", A, B, C)),
+    "clamp(a, min=b)": (torch.clamp, call("clamp", A, B, constant(INF))),
+    "clamp(a, max=b)": (lambda a, b: torch.clamp(a, max=b), call("clamp", A, constant(-INF), B)),
+    "clamp(a, 0, b)": (lambda a, b: torch.clamp(a, torch.zeros_like(a), b), call("clamp", A, constant(0.0), B)),
+    "clamp(a, b, 1)": (lambda a, b: torch.clamp(a, b, torch.ones_like(a)), call("clamp", A, B, constant(1.0))),
+    "clamp(2, a, b)": (lambda a, b: torch.clamp(torch.full_like(a, 2), a, b), call("clamp", constant(2.0), A, B)),
+}
+
+
+@pytest.mark.parametrize("name", CLAMPS_BY_TENSORS)
+def test_values_and_both_derivatives_of_clamp_by_tensors(name: str) -> None:
+    plain, output = CLAMPS_BY_TENSORS[name]
+    assert not list(faults("clamp", plain, output, FEW))
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (1.0, -1.0), (0.0, 0.0), (-INF, 0.5), (NAN, 1.0)], ids=str)
 def test_values_and_both_derivatives_of_clamp_by_numbers(low: float, high: float) -> None:
     output = call("clamp", A, constant(low), constant(high))
-    assert not list(faults("clamp", lambda x: torch.clamp(x, low, high), output, POINTS))
+    least = None if low == -INF else low  # a bound that is infinite counts as none
+    assert not list(faults("clamp", lambda x: torch.clamp(x, least, high), output, POINTS))
 
 
 @pytest.mark.parametrize("exponent", [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, INF, NAN], ids=str)
@@ -210,6 +225,76 @@ def test_a_planted_wrong_rule_is_found(mutant: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(RULES, operation, (rule, *RULES[operation][1:]) if operation != "sub" else (rule, rule))
     output = call(operation, *(A, B)[: ARITY[operation]])
     assert list(faults(operation, PLAIN[operation], output, POINTS))
+
+
+CONVENTIONS = [Ties(numbers, tensors) for numbers in (True, False) for tensors in (True, False)]
+
+
+@pytest.mark.parametrize("name", CLAMPS_BY_TENSORS)
+def test_the_other_convention_of_clamp_by_tensors_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, output = CLAMPS_BY_TENSORS[name]
+    real = ties.find_ties()
+    monkeypatch.setattr(ties, "find_ties", lambda: real._replace(shares_with_tensors=not real.shares_with_tensors))
+    assert list(faults("clamp", plain, output, FEW))
+
+
+def test_the_other_convention_of_clamp_by_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ties.find_ties()
+    monkeypatch.setattr(ties, "find_ties", lambda: real._replace(passes_at_numbers=not real.passes_at_numbers))
+    output = call("clamp", A, constant(-1.0), constant(1.0))
+    found = list(faults("clamp", lambda x: torch.clamp(x, -1, 1), output, POINTS))
+    assert {fault.partition(",")[0] for fault in found} == {"clamp(1.0", "clamp(-1.0"}
+
+
+# (x, low, high) -> the slopes of x, low and high: where x has all of a tie with a tensor, and where they share it.
+AT_TENSORS = {
+    (0.0, 0.0, 1.0): ((1, 0, 0), (0.5, 0.5, 0)),
+    (1.0, 0.0, 1.0): ((1, 0, 0), (0.5, 0, 0.5)),
+    (0.5, 0.0, 1.0): ((1, 0, 0), (1, 0, 0)),
+    (-1.0, 0.0, 1.0): ((0, 1, 0), (0, 1, 0)),
+    (2.0, 0.0, 1.0): ((0, 0, 1), (0, 0, 1)),
+    (1.0, 1.0, 1.0): ((1, 0, 0), (1, 0, 0)),
+    (0.0, 1.0, 1.0): ((0, 0, 0), (0, 1, 0)),
+    (2.0, 1.0, 1.0): ((0, 0, 1), (0, 0, 1)),
+    (0.5, 1.0, 0.0): ((0, 0, 1), (0, 0, 1)),
+    (0.0, 1.0, 0.0): ((0, 0, 1), (0, 0, 1)),
+    (NAN, 0.0, 1.0): ((0, 0, 0), (1, 0, 0)),
+    (NAN, 1.0, 0.0): ((0, 0, 1), (1, 0, 1)),
+    (0.0, NAN, 1.0): ((0, 0, 0), (1, 0, 0)),
+    (2.0, NAN, 1.0): ((0, 0, 1), (0, 0, 0)),
+    (0.0, 0.0, NAN): ((0, 0, 0), (1, 0, 0)),
+}
+# (x, low) -> the slopes of x and low in clamp(x, min=low), likewise.
+AT_ONE_TENSOR = {
+    (0.0, 0.0): ((1, 0), (0.5, 0.5)),
+    (INF, INF): ((1, 0), (0.5, 0.5)),
+    (1.0, 0.0): ((1, 0), (1, 0)),
+    (-1.0, 0.0): ((0, 1), (0, 1)),
+    (NAN, 0.0): ((0, 0), (1, 1)),
+    (0.0, NAN): ((0, 0), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+def test_the_slopes_of_clamp_follow_either_convention(convention: Ties, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ties, "find_ties", lambda: convention)
+    both = Program(("a", "b", "c"), (call("clamp", A, B, C),))
+    least = Program(("a", "b"), (call("clamp", A, B, constant(INF)),))
+    most = Program(("a", "b"), (call("clamp", A, constant(-INF), B),))
+    for table, program, sign in ((AT_TENSORS, both, 1), (AT_ONE_TENSOR, least, 1), (AT_ONE_TENSOR, most, -1)):
+        for point, slopes in table.items():
+            found = gradients(program, *[torch.tensor(sign * each, dtype=torch.float64) for each in point])
+            assert tuple(each.item() for each in found) == slopes[convention.shares_with_tensors], point
+    numbers_as_bounds = Program(("a",), (call("clamp", A, constant(0.0), constant(1.0)),))
+    (at_points,) = gradients(numbers_as_bounds, torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, NAN]))
+    at_bound = float(convention.passes_at_numbers)
+    assert at_points.tolist() == [0, at_bound, 1, at_bound, 0, 0]
+    for program in (both, least, most, numbers_as_bounds):
+        points = [
+            torch.tensor(each, dtype=torch.float64)
+            for each in zip(*itertools.product(FEW, repeat=len(program.inputs)), strict=True)
+        ]
+        assert all(not bent.any() for bent in second_gradients(program, *points))
 
 
 def test_a_planted_wrong_bound_of_clamp_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

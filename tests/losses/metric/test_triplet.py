@@ -9,6 +9,9 @@ from torch.nn import functional as F
 
 import gradwright as gw
 from gradwright.errors import UsageError
+from gradwright.ground.torch_versions import ties
+from gradwright.ground.torch_versions.ties import Ties
+from gradwright.losses.metric import triplet
 from gradwright.losses.metric.triplet import TripletMarginLoss, reference, triplet_margin_loss
 
 EVERY_NORM = pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
@@ -57,6 +60,37 @@ def test_gradients_of_all_magnitudes_are_those_of_float64(scale: float, size: in
     for one, other in zip(found, known, strict=True):
         size_of = max(1.0, other.abs().max().item())
         torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=5e-7 * size_of)  # differences cancel
+
+
+def _with_margin_just_met() -> list[Tensor]:
+    """Distances 0 and 1, by whatever norm."""
+    points = [torch.zeros(2, 4), torch.zeros(2, 4), torch.tensor([[1.0, 0.0, 0.0, 0.0]] * 2)]
+    return [each.requires_grad_() for each in points]
+
+
+@EVERY_NORM
+@pytest.mark.parametrize("swap", [False, True])
+def test_where_the_margin_is_just_met_the_gradient_is_torchs(p: float, swap: bool) -> None:
+    points = _with_margin_just_met()
+    for create_graph in (False, True):  # by a kernel, and unfused
+        found, known = (
+            torch.autograd.grad(loss(*points, p=p, eps=0.0, swap=swap), points, create_graph=create_graph)
+            for loss in (triplet_margin_loss, F.triplet_margin_loss)
+        )
+        torch.testing.assert_close(found, known)
+
+
+@EVERY_NORM
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("passes", [False, True])
+def test_where_the_margin_is_just_met_the_kernel_follows_either_convention(
+    p: float, swap: bool, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ties, "find_ties", lambda: Ties(passes, not passes))
+    monkeypatch.setitem(triplet._TRIPLET, (p == 2, swap), triplet._of(p == 2, swap))  # without kernels made before
+    points = _with_margin_just_met()
+    gradients = torch.autograd.grad(triplet_margin_loss(*points, p=p, eps=0.0, swap=swap), points)
+    assert any(bool(each.any()) for each in gradients) is passes
 
 
 def test_a_triplet_that_is_far_enough_apart_has_no_gradient() -> None:

@@ -41,6 +41,16 @@ def test_it_is_clipped_where_the_policy_has_moved_far_enough(
     assert _called(math.log(ratio), advantage) == (pytest.approx(value), pytest.approx(slope))
 
 
+@pytest.mark.parametrize("advantage, sign", [(2.0, 1), (-2.0, -1)])
+def test_a_ratio_on_the_bound_counts(advantage: float, sign: int) -> None:
+    log_prob = torch.tensor([sign * math.log(1.5)], dtype=torch.float64, requires_grad=True)
+    others = torch.zeros(1, dtype=torch.float64), torch.tensor([advantage], dtype=torch.float64)
+    clip = abs(log_prob.exp().item() - 1)
+    for loss in (ppo_clip_loss, reference):
+        (slope,) = torch.autograd.grad(loss(log_prob, *others, clip=clip).sum(), log_prob)
+        assert slope.item() == pytest.approx(-advantage * log_prob.exp().item())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_value_and_gradient_are_those_of_float64_over_all_magnitudes(dtype: torch.dtype) -> None:
     size = torch.logspace(-8, 1.5, 60, dtype=dtype)

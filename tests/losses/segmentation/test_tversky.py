@@ -7,6 +7,7 @@ from gradwright.errors import UsageError
 from gradwright.losses import dice_loss
 from gradwright.losses.segmentation.jaccard import jaccard_loss
 from gradwright.losses.segmentation.tversky import reference, tversky_loss
+from gradwright.losses.segmentation.tversky_index import Tversky, by_hand, by_torch
 
 LOGITS = torch.linspace(-3, 3, 24).view(2, 3, 4)
 LABELS = (torch.arange(24).view(2, 3, 4) % 5 < 2).float()
@@ -50,6 +51,20 @@ def test_held_at_eps_value_and_gradient_are_those_of_torch() -> None:
 
         assert torch.autograd.gradcheck(loss, p)
         assert torch.autograd.gradgradcheck(loss, p)
+
+
+# Sums and eps with which the whole, or the index under the logarithm, is eps exactly.
+AT_EPS = [((0.5, 0.25, 0.25), 1.0), ((0.25, 0.0, 0.0), 0.5), ((0.5, 0.25, 0.25), 0.5), ((0.5, 0.5, 0.0), 0.5)]
+
+
+@pytest.mark.parametrize("log_loss", [False, True])
+@pytest.mark.parametrize(("sums", "eps"), AT_EPS)
+def test_at_eps_exactly_it_is_the_same_by_hand_and_by_torch(sums, eps, log_loss) -> None:
+    of = Tversky(1.0, 1.0, 0.0, eps, log_loss)
+    tensor = torch.tensor(sums, dtype=torch.float64).unsqueeze(1).requires_grad_()
+    loss = by_torch(of, tensor)
+    (slopes,) = torch.autograd.grad(loss.sum(), tensor)
+    assert by_hand(of, *sums) == (pytest.approx(loss.item()), pytest.approx(tuple(slopes.flatten().tolist())))
 
 
 @pytest.mark.parametrize("options", [{"alpha": -0.1}, {"beta": -1.0}, {"gamma": 0.0}, {"gamma": float("nan")}], ids=str)

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions import ties
 from gradwright.kernels.autograd.fusion import Fusion
 from gradwright.kernels.calls.definition import Definition
 from gradwright.kernels.calls.prepared import Prepared
 from gradwright.kernels.code.torch_code import torch_source
 from gradwright.kernels.code.triton_code import triton_source
-from gradwright.kernels.formula.derivatives import pulled_back
-from gradwright.kernels.formula.expression import constant
+from gradwright.kernels.formula.derivatives import pulled_back, with_derivative
+from gradwright.kernels.formula.expression import constant, in_order
 from gradwright.kernels.formula.spelling import spelled
 from gradwright.kernels.launch.compiled import CompiledLaunch
 from gradwright.kernels.launch.plan import Plan
@@ -43,10 +44,24 @@ def text_of(definition: Definition, plan: Plan) -> str:
             *[f"  {line}" for line in definition.text.strip().splitlines()],
             "its derivative by",
             *[f"  {name:<{width}}  {spelled(slope)}" for name, slope in zip(definition.names, slopes, strict=True)],
+            *_slopes_at_bounds(definition),
             f"inputs of {SAMPLE:,} float32 elements on a CPU go through",
             *[f"  {line}" for line in str(plan).splitlines()],
         ]
     )
+
+
+def _slopes_at_bounds(definition: Definition) -> list[str]:
+    """A line on what the torch that is there has on bounds that are numbers, and one on others; of those that occur."""
+    clamps = [node for node in in_order((definition.output,), with_derivative) if node.operation == "clamp"]
+    by_numbers = {all(bound.is_constant() for bound in node.arguments[1:]) for node in clamps}
+    lines = []
+    if True in by_numbers:
+        lines.append(f"on a bound of clamp the slope is {int(ties.find_ties().passes_at_numbers)}")
+    if False in by_numbers:
+        slopes = "1/2, and the bound's 1/2" if ties.find_ties().shares_with_tensors else "1, and the bound's 0"
+        lines.append(f"on a bound of clamp that is made of inputs the slope is {slopes}")
+    return [f"{line}, as in torch {torch.__version__}" for line in lines]
 
 
 def passes(ready: Prepared, values: Sequence[Any]) -> list[tuple[str, Fusion, Sequence[Any]]]:

@@ -25,7 +25,7 @@ def pulled_back(
     arrived: dict[bytes, list[Flow]] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         arrived.setdefault(output.key, []).append(Flow(cotangent))
-    order = list(in_order(outputs, _with_derivative))
+    order = list(in_order(outputs, with_derivative))
     needed = _on_the_way(order, names)
     found: dict[str, Expression] = {}
     for node in reversed(order):
@@ -46,7 +46,7 @@ def pulled_back(
 def pushed_forward(outputs: Sequence[Expression], tangents: Mapping[str, Expression]) -> tuple[Expression, ...]:
     """The tangents of the outputs; a constant 0 for one that depends on no input with a tangent."""
     known: dict[bytes, Flow] = {}
-    for node in in_order(outputs, _with_derivative):
+    for node in in_order(outputs, with_derivative):
         if node.operation == "input":
             if node.name in tangents:
                 known[node.key] = Flow(tangents[node.name])
@@ -62,7 +62,7 @@ def pushed_forward(outputs: Sequence[Expression], tangents: Mapping[str, Express
     return tuple(known[output.key].plain() if output.key in known else constant(0.0) for output in outputs)
 
 
-def _with_derivative(node: Expression) -> Sequence[Expression]:
+def with_derivative(node: Expression) -> Sequence[Expression]:
     """The arguments through which a derivative may go."""
     return [argument for argument, rule in zip(node.arguments, rules_of(node), strict=True) if rule is not None]
 
@@ -71,6 +71,6 @@ def _on_the_way(order: Sequence[Expression], names: Sequence[str]) -> set[bytes]
     """The keys of what depends on an input of these names."""
     found: set[bytes] = set()
     for node in order:
-        if (node.operation == "input" and node.name in names) or any(a.key in found for a in _with_derivative(node)):
+        if (node.operation == "input" and node.name in names) or any(a.key in found for a in with_derivative(node)):
             found.add(node.key)
     return found

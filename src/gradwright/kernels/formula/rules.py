@@ -1,8 +1,10 @@
 """The one table of derivative rules: the partial derivative of every operation by every argument.
 
 NOTE [torch's conventions]: at a kink a rule gives what torch's backward gives there: |x| has slope 0 at 0 and at NaN,
-minimum and maximum halve a tie and let both through where one is NaN, clamp lets its bounds through and NaN not,
-pow(0, 0) has slope 0 in both arguments, sqrt is vertical at 0.
+minimum and maximum halve a tie and let both through where one is NaN, pow(0, 0) has slope 0 in both arguments, sqrt is
+vertical at 0. At the bounds of clamp torch's derivative changed from 2.13 to 2.14, so torch is asked (``ties``), and
+for bounds that are tensors it is another one than for numbers. Two constants are numbers, and an infinite one is no
+bound; otherwise both count as tensors, also an input for which a call hands over a number.
 
 NOTE [Stable derivatives]: 1 - tanh(x)², s (1 - s), expm1(x) + 1 and 1 - x² cancel where they are small; the rules use
 forms that keep their relative accuracy over the whole range (sech², s(x) s(-x), exp(x), (1 - x) (1 + x)).
@@ -14,6 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from gradwright.ground.torch_versions import ties
 from gradwright.kernels.formula.expression import Expression, and_, call, constant, not_, or_, where
 
 ONE: Final = constant(1.0)
@@ -89,7 +92,7 @@ def _pow_mixed(x: Expression, n: Expression) -> Expression:
     return where(is_settled, constant(0.0), power + n * power * call("log", x))
 
 
-def _extreme(mine: int) -> Rule:
+def _extreme(mine: int) -> Callable[[Expression], Partial]:
     def rule(y: Expression) -> Partial:
         a, b = y.arguments[mine], y.arguments[1 - mine]
         loses = call("lt", a, b) if y.operation == "maximum" else call("gt", a, b)
@@ -100,17 +103,57 @@ def _extreme(mine: int) -> Rule:
 
 def _clamp_x(y: Expression) -> Partial:
     x, low, high = y.arguments
-    return Partial(guard=and_(call("ge", x, low), call("le", x, high)))
+    if not _shares_ties(y):
+        is_strict = low.is_constant() and high.is_constant() and not ties.find_ties().passes_at_numbers
+        above = "gt" if is_strict and not low.is_constant(-math.inf) else "ge"
+        below = "lt" if is_strict and not high.is_constant(math.inf) else "le"
+        return Partial(guard=and_(call(above, x, low), call(below, x, high)))
+    if extreme := _as_extreme(y):
+        return _extreme(0)(extreme)
+    is_tie = or_(_is_tie(x, low, low, high), _is_tie(x, high, low, high))
+    return Partial(where(is_tie, constant(0.5), ONE), guard=not_(or_(call("lt", x, low), call("gt", x, high))))
 
 
 def _clamp_low(y: Expression) -> Partial:
     x, low, high = y.arguments
-    return Partial(guard=and_(call("lt", low, high), call("lt", x, low)))
+    is_below = call("lt", x, low)
+    if not _shares_ties(y):
+        return Partial(guard=is_below if high.is_constant(math.inf) else and_(call("lt", low, high), is_below))
+    if extreme := _as_extreme(y):
+        return _extreme(1)(extreme)
+    is_tie = _is_tie(x, low, low, high)
+    is_taken = and_(is_below, call("le", low, high))
+    return Partial(where(is_tie, constant(0.5), ONE), guard=or_(is_tie, is_taken))
 
 
 def _clamp_high(y: Expression) -> Partial:
     x, low, high = y.arguments
-    return Partial(guard=or_(call("gt", x, high), call("lt", high, low)))
+    if not _shares_ties(y):
+        return Partial(guard=or_(call("gt", x, high), call("lt", high, low)))
+    if extreme := _as_extreme(y):
+        return _extreme(1)(extreme)
+    is_tie = _is_tie(x, high, low, high)
+    is_taken = or_(call("lt", high, low), and_(call("gt", x, high), call("le", low, high)))
+    return Partial(where(is_tie, constant(0.5), ONE), guard=or_(is_tie, is_taken))
+
+
+def _shares_ties(y: Expression) -> bool:
+    """Does a bound that x equals have half of the slope? Never one that is a number."""
+    _, low, high = y.arguments
+    return not (low.is_constant() and high.is_constant()) and ties.find_ties().shares_with_tensors
+
+
+def _is_tie(x: Expression, bound: Expression, low: Expression, high: Expression) -> Expression:
+    """Bounds that are equal, or in the wrong order, share nothing."""
+    return and_(call("eq", x, bound), call("lt", low, high))
+
+
+def _as_extreme(y: Expression) -> Expression | None:
+    """``maximum(x, low)`` of ``clamp(x, min=low)``, ``minimum(x, high)`` of ``clamp(x, max=high)``; None of others."""
+    x, low, high = y.arguments
+    if high.is_constant(math.inf):
+        return call("maximum", x, low)
+    return call("minimum", x, high) if low.is_constant(-math.inf) else None
 
 
 def _one_minus_square(x: Expression) -> Expression:

@@ -35,13 +35,14 @@ from gradwright.losses.common.precision import dtype_of_value, widened
 class Formulas(NamedTuple):
     """A loss of rows, as texts of ``kernels.formula.stages``.
 
-    ``inputs``: its operands and what each has a value for; numbers last. ``stages``: by name. ``value``: of a row.
-    ``gradients``: by the inputs of elements that have one, ``g`` being the row's cotangent. ``fault``: not 0 for a row
-    whose arguments are refused; its value does not matter.
+    ``inputs``: its operands and what each has a value for; numbers last. ``stages``: by name; a function of them where
+    they depend on the torch that is there, called when a kernel is made. ``value``: of a row. ``gradients``: by the
+    inputs of elements that have one, ``g`` being the row's cotangent. ``fault``: not 0 for a row whose arguments are
+    refused; its value does not matter.
     """
 
     inputs: Mapping[str, Axes]
-    stages: Mapping[str, str]
+    stages: Mapping[str, str] | Callable[[], Mapping[str, str]]
     value: str
     gradients: Mapping[str, str]
     fault: str = "0"
@@ -77,7 +78,7 @@ class RowLoss:
         if what in ("rows back", "both"):
             inputs["g"] = "row" if what == "rows back" else "number"
             results += [("element", where_counted(of.gradients[name])) for name in wanted]
-        return row_program(inputs, of.stages, results)
+        return row_program(inputs, of.stages() if callable(of.stages) else of.stages, results)
 
 
 class Call(NamedTuple):

@@ -8,11 +8,14 @@ torch.nn.functional.pairwise_distance: eps keeps its slope finite where points c
 
 With v = x - y + eps and its slope s(v)_k = sign(v_k) (|v_k| / d)^(p - 1), which is v_k / d for p = 2 (and 0 for d = 0),
 
-    dl/da = s(a - b + eps) - s(a - c + eps),    dl/db = -s(a - b + eps),    dl/dc = s(a - c + eps)     where h >= 0
+    dl/da = s(a - b + eps) - s(a - c + eps),    dl/db = -s(a - b + eps),    dl/dc = s(a - c + eps)     where h > 0
 
-and where the swapped distance is the smaller one, -s(b - c + eps) goes to b and s(b - c + eps) to c instead; of equal
-ones both count half, as torch's ``minimum`` has it. Balntas et al. 2016, "Learning local feature descriptors with
-triplets and shallow convolutional neural networks", BMVC, equation 3 and section 3.2 (the swap).
+and at h = 0 what ``torch.nn.functional.triplet_margin_loss`` has there, which ends in a clamp: these slopes up to torch
+2.13, 0 from 2.14 on (``ties``). Where the swapped distance is the smaller one, -s(b - c + eps) goes to b and
+s(b - c + eps) to c instead; of equal ones both count half, as torch's ``minimum`` has it.
+
+Balntas et al. 2016, "Learning local feature descriptors with triplets and shallow convolutional neural networks", BMVC,
+equation 3 and section 3.2 (the swap).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.ground.torch_versions import ties
 from gradwright.kernels.calls.messages import refusal, told
 from gradwright.kernels.formula.stages import Axes
 from gradwright.losses.common.additive import require_broadcast
@@ -46,23 +50,29 @@ _AB, _AC, _BC = "(a - b + eps)", "(a - c + eps)", "(b - c + eps)"
 def _of(is_square: bool, is_swapped: bool) -> RowLoss:
     points = {"near": _AB, "far": _AC, **({"other": _BC} if is_swapped else {})}
     power, root = ("{0} * {0}", "sqrt({0}_sum)") if is_square else ("pow(abs({0}), p)", "pow({0}_sum, 1 / p)")
-    stages = {f"{name}_sum": f"sum: {power.format(v)}" for name, v in points.items()}
     near, far, other = (root.format(name) for name in ("near", "far", "other"))
     h, part = f"margin + {near} - {far}", dict.fromkeys(points, "g")
     if is_swapped:
         h = f"margin + {near} - min({far}, {other})"
         part["far"] = "g * where(far_sum < other_sum, 1, where(far_sum > other_sum, 0, 0.5))"
         part["other"] = "g * where(far_sum < other_sum, 0, where(far_sum > other_sum, 1, 0.5))"
-    # A kernel of short rows has room for few stages: these share what they are made of without one.
-    stages["loss"] = f"row: max({h}, 0)"
-    slopes = {}
-    for name, v in points.items():
-        if is_square:
-            stages[f"{name}_part"] = f"row: where({h} >= 0 and {name}_sum > 0, {part[name]} / {root.format(name)}, 0)"
-            slopes[name] = f"{name}_part * {v}"
-        else:
-            stages |= {f"{name}_part": f"row: where({h} >= 0, {part[name]}, 0)", name: f"row: {root.format(name)}"}
-            slopes[name] = f"{name}_part * where({v} == 0, 0, sign({v}) * pow(abs({v}) / {name}, p - 1))"
+    of_norm = "{0}_part * {1}" if is_square else "{0}_part * where({1} == 0, 0, sign({1}) * pow(abs({1}) / {0}, p - 1))"
+    slopes = {name: of_norm.format(name, v) for name, v in points.items()}
+
+    def stages() -> dict[str, str]:
+        found = {f"{name}_sum": f"sum: {power.format(v)}" for name, v in points.items()}
+        # A kernel of short rows has room for few stages: these share what they are made of without one.
+        found["loss"] = f"row: max({h}, 0)"
+        counts = f"{h} {'>=' if ties.find_ties().passes_at_numbers else '>'} 0"
+        for name in points:
+            if is_square:
+                found[f"{name}_part"] = (
+                    f"row: where({counts} and {name}_sum > 0, {part[name]} / {root.format(name)}, 0)"
+                )
+            else:
+                found |= {f"{name}_part": f"row: where({counts}, {part[name]}, 0)", name: f"row: {root.format(name)}"}
+        return found
+
     inputs: dict[str, Axes] = {"a": "element", "b": "element", "c": "element", "margin": "number", "eps": "number"}
     if not is_square:
         inputs["p"] = "number"

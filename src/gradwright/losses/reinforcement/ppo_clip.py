@@ -109,7 +109,9 @@ def reference(
     """The unreduced loss, unfused."""
     old_log_prob, advantage = old_log_prob.detach(), advantage.detach()
     ratio = torch.exp(log_prob - old_log_prob)
-    surrogate = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    # No clamp, whose slope on a bound is not the same in every torch: here the ratio counts there.
+    clipped = torch.where(ratio > 1 + clip, 1 + clip, torch.where(ratio < 1 - clip, 1 - clip, ratio))
+    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
     if dual_clip is not None:
         surrogate = torch.where(advantage < 0, torch.maximum(surrogate, dual_clip * advantage), surrogate)
     return -surrogate

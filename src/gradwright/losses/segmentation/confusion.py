@@ -207,7 +207,7 @@ def _of_classes(
 def _log(p: Tensor) -> Tensor:
     """Not below ``_LEAST_LOG``, with torch's slope for probabilities of 0: that of ``_LEAST``."""
     log = p.detach().log().clamp_min(_LEAST_LOG).nan_to_num(nan=_LEAST_LOG)
-    near = p.clamp_min(_LEAST)
+    near = torch.where(p < _LEAST, _LEAST, p)
     # The value of ``log``; its derivatives, of any order, are those of log(near), with p's own slope below ``_LEAST``.
     linear = p / _LEAST
     bent = torch.where(p < _LEAST, linear, near.log())

@@ -41,7 +41,7 @@ def by_hand(of: Tversky, tp: float, fp: float, fn: float) -> tuple[float, tuple[
         index = hit / of.eps
         if not of.log_loss:
             return 1 - index, (-1 / of.eps, 0.0, 0.0)
-        if index > of.eps:
+        if index >= of.eps:
             return -math.log(index), (-1 / hit, 0.0, 0.0)
         return -math.log(of.eps), (0.0, 0.0, 0.0)
     loss, index = wrong / whole, hit / whole
@@ -53,13 +53,15 @@ def by_hand(of: Tversky, tp: float, fp: float, fn: float) -> tuple[float, tuple[
 
 
 def by_torch(of: Tversky, sums: Tensor) -> Tensor:
-    """The same of tensors: [3 or more, C] to [C]."""
+    """The same of tensors: [3 or more, C] to [C]. At eps it has the slope from above, in every torch: no clamp."""
     tp, fp, fn = sums[:3]
     is_there = tp + fn > 0
     hit, wrong = tp + of.smooth, of.alpha * fp + of.beta * fn
-    whole = (hit + wrong).clamp_min(of.eps)
+    is_low = hit + wrong < of.eps
+    whole = torch.where(is_low, of.eps, hit + wrong)
+    index = hit / whole
     if of.log_loss:
-        losses = -(hit / whole).clamp_min(of.eps).log()
+        losses = -torch.where(index < of.eps, of.eps, index).log()
     else:
-        losses = torch.where(hit + wrong < of.eps, 1 - hit / whole, wrong / whole)
+        losses = torch.where(is_low, 1 - index, wrong / whole)
     return torch.where(is_there | losses.isnan(), losses, 0.0)

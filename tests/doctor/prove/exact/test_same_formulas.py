@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch.autograd import Function
 
 from gradwright.doctor.prove.exact import same_formulas
+from gradwright.ground.torch_versions.ties import find_ties
 
 
 def numbers(*shape):
@@ -38,6 +39,9 @@ def elements(body):
 
 SQUARE = elements("out[r, c] = x[r, c] * x[r, c]")
 RELU = elements("if x[r, c] > 0:\n    out[r, c] = x[r, c]")
+AT_LEAST = elements("if x[r, c] >= 0:\n    out[r, c] = x[r, c]")
+# At its bound torch's clamp has the gradient of the one up to 2.13, and of the other from 2.14 on.
+LIKE_CLAMP, UNLIKE_CLAMP = (AT_LEAST, RELU) if find_ties().passes_at_numbers else (RELU, AT_LEAST)
 HUBER = elements("d = x[r, c]\nout[r, c] = 0.5 * d * d if abs(d) <= 1 else abs(d) - 0.5")
 
 
@@ -118,6 +122,7 @@ EQUAL = {
     "a square": (SQUARE, lambda x: x**2, X),
     "a guard as where": (RELU, lambda x: torch.where(x > 0, x, 0), X),
     "relu": (RELU, torch.relu, X),
+    "clamp's gradient at a tie": (LIKE_CLAMP, lambda x: x.clamp(min=0), X),
     "Huber": (HUBER, lambda x: torch.where(x.abs() <= 1, 0.5 * x * x, x.abs() - 0.5), X),
     "a first-wins maximum": (row_maxima, lambda x: x.max(1).values, X.round()),
     "a softmax, shifted": (softmax, lambda x: torch.exp(x) / torch.exp(x).sum(1, keepdim=True), X[:2]),
@@ -218,7 +223,7 @@ DIFFERENT = {
     "a wrong sign": (SQUARE, lambda x: -(x**2), "output 0", X),
     "a term far below rounding": (SQUARE, lambda x: x * x + 1e-15 * x, "close to it", X),
     ">= at a tie": (RELU, lambda x: torch.where(x >= 0, x, 0), "gradient", X),
-    "clamp's gradient at a tie": (RELU, lambda x: x.clamp(min=0), "gradient", X),
+    "clamp's gradient at a tie": (UNLIKE_CLAMP, lambda x: x.clamp(min=0), "gradient", X),
     "a dropped guard": (RELU, lambda x: x, "output 0", X),
     "a maximum that shares ties": (row_maxima, lambda x: x.amax(1), "gradient", X.round()),
     "dropped duplicates": (histogram, first_of_duplicates, "output 0", V, INDEX),

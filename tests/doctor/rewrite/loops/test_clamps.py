@@ -7,6 +7,8 @@ import torch
 from tests.doctor.rewrite.loops.rewriting import added_lines, assert_rewritten, assert_same, ran, rewritten, source_of
 from torch import nan, randn, tensor
 
+from gradwright.ground.torch_versions import ties
+
 inf = float("inf")
 HARD = [nan, inf, -inf, 0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, 0.25]
 NUMBERS = ((-0.5, 0.5), (0.5, -0.5), (0.5, 0.5), (nan, 0.5), (-0.5, nan), (-inf, inf), (0, 1))
@@ -50,10 +52,23 @@ CLAMPED = {
         "if x[i] > 0.5:\n    y[i] = 0.5",
         "y = torch.where(x > 0.5, 0.5, x) if x.requires_grad else x.clamp(max=0.5)",
     ),
-    "min and max": (
-        "y = torch.zeros(len(x))",
+}
+# A loop's body, what comes out where torch's clamp gives x the gradient at a bound (2.13), and where not (2.14).
+MIN_AND_MAX = {
+    "min of max": (
         "y[i] = min(max(x[i], -0.5), 0.5)",
-        "y = x.clamp(-0.5, 0.5).to(torch.empty(0))",
+        "y = x.clamp(-0.5, 0.5)",
+        "y = torch.where(x < -0.5, -0.5, torch.where(x > 0.5, 0.5, x)) if x.requires_grad else x.clamp(-0.5, 0.5)",
+    ),
+    "max": (
+        "y[i] = max(x[i], 0) * 2",
+        "y = x.clamp(min=0) * 2",
+        "y = (torch.where(x < 0, 0, x) if x.requires_grad else x.clamp(min=0)) * 2",
+    ),
+    "the number first": (
+        "y[i] = min(0.5, x[i])",
+        "y = torch.where(x < 0.5, x, 0.5)",
+        "y = torch.where(x < 0.5, x, 0.5)",
     ),
 }
 
@@ -63,15 +78,10 @@ def loop(before, body):
     return f"{before}\nfor i in range(len(x)):\n{inner}\nreturn y"
 
 
-def assert_same_at_hard_values(text, after, *, gradients=True):
+def assert_same_at_hard_values(text, after):
     for low, high in NUMBERS:
         for values in (HARD, [nan], [0.5], []):
-            args = [tensor(values), low, high]
-            if gradients:
-                assert_same(text, after, args)
-                continue
-            before, new = (ran(one, args, track=False)[1] for one in (text, after))
-            torch.testing.assert_close(new, before, equal_nan=True)
+            assert_same(text, after, [tensor(values), low, high])
 
 
 @pytest.mark.parametrize("name", CLAMPED)
@@ -80,8 +90,34 @@ def test_a_clamp_comes_out_and_does_what_the_loop_did_at_ties_nan_and_bounds_in_
     text = source_of(loop(before, body), "x, low, high")
     proposal = rewritten(text, [randn(7), -0.5, 0.5])
     assert added_lines(proposal) == expected
-    # Python's min and max have no gradient at NaN in what was written of them before.
-    assert_same_at_hard_values(text, proposal.new_text, gradients=name != "min and max")
+    assert_same_at_hard_values(text, proposal.new_text)
+
+
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("name", MIN_AND_MAX)
+def test_pythons_min_and_max_become_a_clamp_where_it_has_their_gradient_at_a_bound(name, passes, monkeypatch):
+    body, *expected = MIN_AND_MAX[name]
+    monkeypatch.setattr(ties, "find_ties", lambda: ties.Ties(passes, not passes))
+    text = source_of(loop("y = torch.zeros_like(x)", body), "x")
+    assert added_lines(rewritten(text, [randn(7).requires_grad_()])) == expected[not passes]
+    assert added_lines(rewritten(text, [randn(7)])) == expected[not passes]
+
+
+@pytest.mark.parametrize("name", MIN_AND_MAX)
+def test_what_comes_of_pythons_min_and_max_has_their_gradient_at_a_bound(name):
+    text = source_of(loop("y = torch.zeros_like(x)", MIN_AND_MAX[name][0]), "x")
+    after = rewritten(text, [randn(7)]).new_text
+    # At NaN a clamp has no gradient, and Python's min and max have one.
+    assert_same(text, after, [tensor([value for value in HARD if value == value])])
+    before, new = (ran(one, [tensor(HARD)], track=False)[1] for one in (text, after))
+    torch.testing.assert_close(new, before, equal_nan=True)
+
+
+def test_a_slope_of_zero_at_the_bound_is_found_by_the_same_comparison():
+    text = source_of(loop("y = torch.zeros_like(x)", "y[i] = max(x[i], 0)"), "x")
+    wrong = source_of("return torch.where(x > 0, x, 0)", "x")
+    with pytest.raises(AssertionError):
+        assert_same(text, wrong, [tensor([0.0, 1.0])])
 
 
 # name -> (what stands before the loop, the loop's body, what comes out)

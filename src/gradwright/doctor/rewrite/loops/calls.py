@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradwright.doctor.rewrite.loops import nodes
 from gradwright.doctor.rewrite.loops.cells import CELL_FUNCTIONS, lower_cell_function
-from gradwright.doctor.rewrite.loops.clamping import is_overwritten, within
+from gradwright.doctor.rewrite.loops.clamping import is_overwritten, keeps_slope_at_bound, within
 from gradwright.doctor.rewrite.loops.frames import Frame
 from gradwright.doctor.rewrite.loops.known import (
     DTYPES,
@@ -235,7 +235,7 @@ def first_wins(low: Lowering, function: str, left: Value, right: Value) -> Value
     """Python's ``max(a, b)``: b if b > a else a. Of equal ones the first gets the gradient."""
     bound = nodes.number(right.node)
     plain = bound is not None and (left.axes or left.cell) and not left.boolean
-    if plain and not is_overwritten(low.context, left.node):
+    if plain and not is_overwritten(low.context, left.node) and keeps_slope_at_bound(low.context):
         end = {"max": "min", "min": "max"}[function]
         node = within(left.node, end, right.node)
         return low.combined(node, [left], promoted([left, right]))

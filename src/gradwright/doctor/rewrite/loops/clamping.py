@@ -3,7 +3,8 @@
 ``torch.where(x > c, c, x)`` is ``x.clamp(max=c)``: of equal ones, and of NaN, both keep x. ``torch.where(x > c, x, c)``
 is no clamp: it gives c for NaN, and at c a constant. With c NaN the first is x, the clamp NaN: a bound that the text
 does not show has to be compared with the other one. With a gradient it stays a choice: a clamp keeps x for the
-backward, which raises if somebody has written into x since, and where x is NaN gives it no gradient.
+backward, which raises if somebody has written into x since, and where x is NaN gives it no gradient; nor does it at the
+bound, from torch 2.14 on.
 """
 
 from __future__ import annotations
@@ -114,6 +115,13 @@ def _is_simple(node: ast.expr) -> bool:
 def is_overwritten(context: Context, node: ast.expr) -> bool:
     """Whether autograd may find what a clamp has kept for the backward written over."""
     return context.tracked and bool(nodes.names_in(node) & context.overwritten)
+
+
+def keeps_slope_at_bound(context: Context) -> bool:
+    """Whether ``x.clamp(max=c)`` gives x its gradient at c, as Python's ``min(x, c)`` does, or nobody wants it."""
+    from gradwright.ground.torch_versions import ties
+
+    return not context.tracked or ties.find_ties().passes_at_numbers
 
 
 def within(node: ast.expr, end: str, bound: ast.expr) -> ast.expr:
