@@ -56,13 +56,15 @@ def _layer_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[i
     node = step.node
     x = node._saved_input
     axes = tuple(range(-len(node._saved_normalized_shape), 0))
-    # r is saved as a number, cut from the graph, and eps is not saved: eps is what r and the variance leave, and r
-    # is then made anew from the variance, so that it depends on x
-    variance = x.var(axes, correction=0, keepdim=True)
-    rstd = node._saved_result2.detach().to(variance.dtype)
-    if variance.requires_grad:
-        rstd = (variance + (rstd.pow(-2) - variance.detach())).rsqrt()
+    rstd = _attached_rstd(x.var(axes, correction=0, keepdim=True), node._saved_result2)
     return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), node._saved_weight)}
+
+
+def _attached_rstd(variance: Tensor, saved: Tensor) -> Tensor:
+    """``saved`` is r = (variance + eps)^(-1/2), cut from the graph, and eps is not saved (by a group norm: not since
+    torch 2.14). Eps is what r and the variance leave, and r is made anew from the variance, so that it depends on x."""
+    rstd = saved.detach().to(variance.dtype).reshape(variance.shape)
+    return (variance + (rstd.pow(-2) - variance.detach())).rsqrt() if variance.requires_grad else rstd
 
 
 def _layer_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
@@ -81,7 +83,7 @@ def _group_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[i
         return stack.reshape(*stack.shape[: stack.ndim - len(shape) + 1], groups, math.prod(shape[1:]) // groups)
 
     x = grouped(node._saved_input)
-    rstd = (x.var(-1, correction=0, keepdim=True) + node._saved_eps).rsqrt()
+    rstd = _attached_rstd(x.var(-1, correction=0, keepdim=True), node._saved_result2)
     jet = normalised_jet(x, carried(the_jet(jets), grouped), (-1,), rstd, order)
     whole = carried(jet, lambda stack: stack.reshape(len(stack), *shape))
     return {0: _weighted(whole, _per_channel(node._saved_weight, len(shape)))}

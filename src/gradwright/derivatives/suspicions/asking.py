@@ -53,13 +53,13 @@ def ask(question: Question, name: str) -> Answer:
     Cost: some milliseconds the first time, then a look into a table.
 
     >>> ask(is_right_twice, "NoSuchBackward0")
-    Answer(holds=True, unasked='a CPU has no kernel that records it')
+    Answer(holds=True, unasked='no small call on a CPU is known to record it')
     """
     answer = _answers.get((question, name))
     if answer is None:
         example = EXAMPLES.get(name)
         if example is None:
-            return Answer(True, "a CPU has no kernel that records it")
+            return Answer(True, "no small call on a CPU is known to record it")
         try:
             answer = _run_in_new_thread(lambda: _try_example(question, name, example))
         except Exception as error:  # says nothing about the node, so the next call asks again
@@ -141,8 +141,8 @@ def is_right_under_vmap(example: Example) -> bool:
 def is_differentiated_rightly_under_vmap(example: Example) -> bool:
     """The derivative of such rows: that of the rows that one backward each makes."""
     vmapped, looped, x, _ = _rows_both_ways(example, create_graph=True)
-    slopes = [_gradient((rows * _waves(rows, 4)).sum(), x) for rows in (vmapped, looped)]
-    return torch.allclose(*slopes)
+    one, other = (_gradient((rows * _waves(rows, 4)).sum(), x) for rows in (vmapped, looped))
+    return torch.allclose(one, other)
 
 
 def is_batched_by_vmap(example: Example) -> bool:

@@ -8,7 +8,7 @@ its default device and dtype. A kernel that a CPU doesn't have has no example.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ def _distances(x: Tensor) -> Tensor:
     return _cat([torch.cdist(x[:2], x[2:], p, "donot_use_mm_for_euclid_dist") for p in (1.0, 2.0, 3.0, torch.inf)])
 
 
-def _ctc(lengths: Callable[..., object]) -> Callable[[Tensor], Tensor]:
+def _ctc(lengths: Callable[..., Any]) -> Callable[[Tensor], Tensor]:
     """``x``: [steps, samples, classes]."""
     targets = [[1, 2], [1, 1]]
     return lambda x: torch._ctc_loss(
