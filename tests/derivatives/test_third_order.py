@@ -43,9 +43,12 @@ def test_finite_differences_agree_where_the_table_says_nothing(name: str) -> Non
     layer, right = LAYERS[name]
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
     step = 1e-5 * torch.randn(3, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    (third,) = torch.autograd.grad(second_derivative(layer, x), x)
     ends = [second_derivative(layer, (x.detach() + sign * step).requires_grad_()).item() for sign in (1, -1)]
-    agree = abs(float((third * step).sum()) - (ends[0] - ends[1]) / 2) <= 1e-3 * 1e-5
+    try:
+        (third,) = torch.autograd.grad(second_derivative(layer, x), x)
+        agree = abs(float((third * step).sum()) - (ends[0] - ends[1]) / 2) <= 1e-3 * 1e-5
+    except RuntimeError:  # from torch 2.14 on a BatchNorm refuses
+        agree = False
     assert agree == right
     way = read_request(layer(x), x, 0, False).way
     assert bool(way.names & WRONG_THIRD.keys()) or right

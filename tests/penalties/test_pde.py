@@ -182,13 +182,45 @@ class _Meets(torch.autograd.Function):
         return cotangent * (x.cos() + x.mean())
 
 
+class Centred(nn.Module):
+    """Less the mean of the batch: its points meet."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0)
+
+
 def test_meeting_points_can_be_had_exactly() -> None:
     torch.manual_seed(0)
     xt = points(3, 2)
-    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)).double()
+    net = nn.Sequential(nn.Linear(2, 4), Centred(), nn.Tanh(), nn.Linear(4, 1)).double()
     d = partials(net(xt), wrt=xt, names="xt", of=("t", "xx"), batch="coupled")
     assert same_training(d["t"].squeeze(1), by_single_samples(net, xt, (1,)), list(net.parameters()))
     assert same_training(d["xx"].squeeze(1), by_single_samples(net, xt, (0, 0)), list(net.parameters()))
+
+
+class Normalised(nn.Module):
+    """A layer norm, written out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean(1, keepdim=True)) * (x.var(1, keepdim=True, correction=0) + 1e-5).rsqrt()
+
+
+@pytest.mark.parametrize("name", ["x", "xx", "tt", "xxx", "xx + tt"])
+def test_a_partial_derivative_through_a_layer_norm_trains_as_through_one_written_out(name: str) -> None:
+    torch.manual_seed(0)
+    first, last, xt = nn.Linear(2, 4).double(), nn.Linear(4, 1).double(), points(3, 2)
+    fused, written = (
+        partials(nn.Sequential(first, norm, nn.Tanh(), last)(xt), wrt=xt, names="xt", of=(name,))[name]
+        for norm in (nn.LayerNorm(4, elementwise_affine=False), Normalised())
+    )
+    assert same_training(fused, written, [*first.parameters(), *last.parameters()])
+
+
+def test_a_mixed_derivative_through_a_layer_norm_is_refused_as_its_training_would_be_wrong() -> None:
+    xt = points(3, 2)
+    net = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.Tanh(), nn.Linear(4, 1)).double()
+    with pytest.raises(DerivativeError, match="third derivative of NativeLayerNormBackward0"):
+        partials(net(xt), wrt=xt, names="xt", of=("xt",))
 
 
 def test_nobody_looks_when_told_so() -> None:

@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from gradwright.derivatives.graph.lines import HOW_TO_LEARN_LINES, decorated, line_of
 from gradwright.derivatives.graph.way import Way
-from gradwright.derivatives.nodes import rule_of
+from gradwright.derivatives.suspicions import ask, is_right_twice
 from gradwright.errors import NoSecondDerivative
 from gradwright.ground.torch_versions.nodes import forward_class
 
@@ -26,10 +26,10 @@ _CTC = "its gradient is computed in closed form, once: keep it out of what is di
 _MKLDNN = "convert the tensors with .to_dense(), so that the plain kernel is recorded"
 _FAKE_QUANTIZE = "use torch.fake_quantize_per_tensor_affine with constant scales, or quantise after these derivatives"
 
-#: Nodes whose backward autograd can't differentiate, and what to do.  Of 2026-11-21, torch 2.13.0: found by taking the
-#: second derivative of every operator in torch.testing's op_db (CPU, float64; tests/derivatives/test_second_order.py
-#: tries again those that a CPU can run), and for kernels of accelerators by reading torchgen's derivatives.yaml:
-#: formulas that call a ``*_backward`` which has no formula itself, or says ``not_implemented``.
+#: Nodes whose backward autograd may not be able to differentiate, and what to do then: see NOTE [Suspicions].  Found by
+#: taking the second derivative of every operator in torch.testing's op_db (CPU, float64), and for kernels of
+#: accelerators by reading torchgen's derivatives.yaml: formulas that call a ``*_backward`` which has no formula itself,
+#: or says ``not_implemented``.
 WITHOUT_SECOND = {
     "ScaledDotProductFlashAttentionForCpuBackward0": _ATTENTION,
     "ScaledDotProductFlashAttentionBackward0": _ATTENTION,
@@ -63,6 +63,8 @@ WITHOUT_SECOND = {
         "write w = g * v / v.norm(dim=..., keepdim=True): torch's fused weight norm keeps its norm as a constant, and "
         "its second derivative with respect to v is wrong, without an error"
     ),
+    # torch masks the slope at 0 in a way that makes the second derivative there 0, where it is -pi^2 / 3
+    "SincBackward0": "write this step in other torch operations",
     "CudnnAffineGridGeneratorBackward0": "run the forward under torch.backends.cudnn.flags(enabled=False)",
     "MkldnnLinearBackward0": _MKLDNN,
     "MkldnnMaxPool2DBackward0": _MKLDNN,
@@ -79,7 +81,7 @@ def require_twice(way: Way) -> None:
 
     Call it before anything is computed, wherever a result is to be differentiated again.  Only the way counts: what
     lies beside it is differentiated once at most.
-    Cost: a look into a table for each step.
+    Cost: a look into a table for each step; some milliseconds where a suspicious kind of node is met first.
     Raises: NoSecondDerivative, naming the node, its line where known, and the remedy for its kind.
     """
     for step in way.steps:
@@ -95,15 +97,20 @@ def require_twice(way: Way) -> None:
             )
 
 
+def lacks_second(name: str) -> bool:
+    """Whether a kind of node of torch's own has no second derivative here."""
+    return name in WITHOUT_SECOND and ask(is_right_twice, name).holds
+
+
 def _remedy(node: Any, name: str) -> str | None:
     """What to do about a node without a second derivative; None for a node that has one, as far as is known."""
-    known = WITHOUT_SECOND.get(name)
-    if known is not None:
-        return known
+    suspected = WITHOUT_SECOND.get(name)
+    if suspected is not None:
+        answer = ask(is_right_twice, name)
+        return suspected + answer.describe_origin() if answer.holds else None
     author = forward_class(node)
     if author is None:
-        rule = rule_of(name)
-        return None if rule is None or rule.twice else "write this step in other torch operations"
+        return None
     if author.__module__.startswith("torch._functorch._aot_autograd"):
         return (
             "call the uncompiled function here: model._orig_mod(x) for a module that torch.compile made, the original "

@@ -28,6 +28,7 @@ from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.jacobian import batch_jacobian
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.samples.trust import Trust
+from gradwright.derivatives.third_order import require_thrice, wrong_third
 
 #: Which coordinates a field was differentiated by, in the order of the coordinates: (0, 0, 1) for u_xxt.
 Orders: TypeAlias = tuple[int, ...]
@@ -45,7 +46,7 @@ class Fields:
     def __init__(
         self, requests: list[Request], field: Tensor, points: list[Wrt], columns: list[tuple[int, int]], batch: Batch
     ) -> None:
-        self._request, self._targets = requests[0], [request.target for request in requests]
+        self._requests, self._targets = requests, [request.target for request in requests]
         self._points, self._columns, self._batch = points, columns, batch
         self._fields: dict[Orders, Tensor] = {(): field}
         self._gradients: dict[Orders, list[Tensor]] = {}
@@ -61,6 +62,8 @@ class Fields:
 
     def field(self, orders: Orders) -> Tensor:
         """The derivative of these orders, from a field of one order less, preferably one whose gradient is there."""
+        if len(orders) == 2 and orders not in self._fields:
+            self._avoid_wrong_third(orders)
         if orders not in self._fields:
             parents = [(orders[:place] + orders[place + 1 :], orders[place]) for place in range(len(orders))]
             there = [pair for known in (self._gradients, self._fields) for pair in parents if pair[0] in known]
@@ -80,12 +83,25 @@ class Fields:
             return self._pushed([orders[0] for orders in terms])
         return sum((self.field(orders) for orders in terms[1:]), start=self.field(terms[0]))
 
+    def _avoid_wrong_third(self, orders: Orders) -> None:
+        """A second derivative that trains is differentiated a third time, which torch does wrongly through some nodes.
+
+        It is then pushed forward, where that can be.  Raises: DerivativeError, where it can't.
+        """
+        if all(wrong_third(request.way) is None for request in self._requests):
+            return
+        if orders[0] == orders[1] and self._pushable:
+            self._fields[orders] = self._pushed([orders[0]])
+            return
+        for request in self._requests:
+            require_thrice(request.way)
+
     def _pushed(self, coordinates: list[int]) -> Tensor:
-        target = self._request.target
+        target = self._requests[0].target
         directions = torch.zeros(len(coordinates), *target.shape, dtype=target.dtype, device=target.device)
         for direction, coordinate in zip(directions, coordinates, strict=True):
             direction[:, self._columns[coordinate][1]] = 1
-        second = push_jets(self._request, directions, order=2).second
+        second = push_jets(self._requests[0], directions, order=2).second
         field = self._fields[()]
         return torch.zeros_like(field) if second is None else second.reshape(field.shape)
 

@@ -29,7 +29,7 @@ class Case:
     ``keeps``: for a plain batch along an axis of y, the axis of z in which the rule proves it; every other axis of y
     that is longer than 1 must not be proved.  ``push``: the order to which it can be pushed.
     ``pattern``: how its spread is to compare with the truth; "none" where it tells none.
-    ``twice``: autograd has a second derivative.  ``truth``: another way to compute y, where autograd's derivatives of
+    ``truth``: another way to compute y, where autograd's derivatives of
     this one are missing or wrong.  ``dtype``: float32 for kernels that know no other.
     """
 
@@ -39,7 +39,6 @@ class Case:
     keeps: Mapping[int, int] = field(default_factory=dict)
     push: Literal[0, 1, 2] = 2
     pattern: Literal["exact", "covers", "none"] = "exact"
-    twice: bool = True
     truth: Callable[[Tensor], Tensor] | None = None
     dtype: torch.dtype = torch.float64
 

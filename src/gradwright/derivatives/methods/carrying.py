@@ -19,7 +19,12 @@ from gradwright.derivatives.graph.engine import run_backward, told
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.way import Step
 from gradwright.derivatives.nodes import rule_of
-from gradwright.derivatives.second_order import WITHOUT_SECOND
+from gradwright.derivatives.suspicions import (
+    ask,
+    is_batched_by_vmap,
+    is_differentiated_rightly_under_vmap,
+    is_right_under_vmap,
+)
 from gradwright.ground.torch_versions.nodes import read_saved
 
 #: One direction in, what it becomes out; None where nothing depends on it.
@@ -47,19 +52,28 @@ def unbatched_rows(request: Request) -> str | None:
     return None
 
 
-#: Nodes whose backward is wrong under ``torch.func.vmap``, without a word.  Of 2026-11-21, torch 2.13.0: found by
+#: Nodes whose backward may be wrong under ``torch.func.vmap``, without a word: see NOTE [Suspicions].  Found by
 #: comparing vmap with a loop over torch.testing's op_db (CPU, float64), first order.
 WRONG_UNDER_VMAP = frozenset({"CdistBackward0", "AsStridedScatterBackward0", "MaskedSelectBackward0"})
 
-#: Nodes whose backward has no batching rule, by the same comparison: vmap runs them one by one, slowly, with a warning.
+#: Nodes whose backward may have no batching rule, by the same comparison: vmap then runs it one by one, slowly, with a
+#: warning.  Only of nodes that are known: with others vmap is not used.
 LOOPED_BY_VMAP = frozenset(
     f"{name}Backward0"
     for name in (
-        *("BatchNormWithUpdate", "SegmentReduce", "Cummax", "Cummin", "LinalgHouseholderProduct", "MaskedScatter"),
-        *("Trilinear", "CtcLoss", "EmbeddingBag", "FractionalMaxPool2D", "FractionalMaxPool3D", "Mish", "Pdist"),
-        *("UpsampleNearestExact1D", "MultiMarginLoss", "MultilabelMarginLoss", "RreluWithNoise", "SoftMarginLoss"),
-        *("Ormqr", "Put", "Take", "Unfold"),
+        *("Cummax", "Cummin", "FractionalMaxPool2D", "Mish", "RreluWithNoise", "SoftMarginLoss", "Trilinear", "Unfold"),
+        *("UpsampleNearestExact1D", "ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention"),
+        *("ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention", "CudnnRnn"),
     )
+)
+
+
+#: Nodes of which the derivative of what vmap makes may be wrong.  Torch's rules for the backwards of a layer norm, and
+#: of a batch norm in training, take the saved mean and deviation for constants: values are right, their derivatives are
+#: not (5 to 40 % off, against finite differences).
+DIFFERENTIATED_WRONGLY = frozenset(
+    f"{name}Backward0"
+    for name in ("NativeBatchNorm", "NativeBatchNormLegit", "NativeLayerNorm", "FusedRmsNorm", "CudnnBatchNorm")
 )
 
 
@@ -76,14 +90,14 @@ def step_vmap_unfit(step: Step, create_graph: bool) -> str | None:
     if rule_of(name) is None:
         return f"{name} is not known: what its backward does under vmap is not known either"
     wrong = wrong_under_vmap(step, create_graph)
-    if wrong is None and (name in LOOPED_BY_VMAP or name in WITHOUT_SECOND):
+    if wrong is None and name in LOOPED_BY_VMAP and ask(is_batched_by_vmap, name).holds:
         return f"vmap runs the backward of {name} one by one"
     return wrong
 
 
 def wrong_under_vmap(step: Step, create_graph: bool) -> str | None:
     """Why the step's backward goes wrong under ``torch.func.vmap``, without a word; None where it does not."""
-    if step.name in WRONG_UNDER_VMAP:
+    if step.name in WRONG_UNDER_VMAP and ask(is_right_under_vmap, step.name).holds:
         return f"torch's backward of {step.name} is wrong under vmap"
     if create_graph and _differentiated_wrongly(step):
         return f"torch differentiates what vmap makes of {step.name} wrongly"
@@ -91,13 +105,9 @@ def wrong_under_vmap(step: Step, create_graph: bool) -> str | None:
 
 
 def _differentiated_wrongly(step: Step) -> bool:
-    """Torch's rules for the backwards of a layer norm, and of a batch norm in training, take the saved mean and
-    deviation for constants: values are right, their derivatives are not (torch 2.13; 5 to 40 % off, against finite
-    differences).
-    """
-    if step.name in ("NativeBatchNormBackward0", "NativeBatchNormLegitBackward0"):
-        return bool(read_saved(step.node, "training", True))
-    return step.name in ("NativeLayerNormBackward0", "FusedRmsNormBackward0", "CudnnBatchNormBackward0")
+    if step.name not in DIFFERENTIATED_WRONGLY or not read_saved(step.node, "training", True):
+        return False
+    return ask(is_differentiated_rightly_under_vmap, step.name).holds
 
 
 def pulling(request: Request) -> Carry:

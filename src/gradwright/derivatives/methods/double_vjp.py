@@ -25,6 +25,7 @@ from gradwright.derivatives.methods.carrying import (
 )
 from gradwright.derivatives.methods.method import Method
 from gradwright.derivatives.nodes import rule_of
+from gradwright.derivatives.second_order import lacks_second
 from gradwright.derivatives.third_order import wrong_third
 
 
@@ -59,10 +60,9 @@ def _unfit(request: Request) -> str | None:
     if why := columns_unfit(request):
         return why
     for name in request.way.names:
-        rule = rule_of(name)
-        if rule is None:
+        if rule_of(name) is None:
             return f"{name} is not known: only where every backward is known to be linear is its vjp a jvp"
-        if not rule.twice:
+        if lacks_second(name):
             return f"{name} has no second derivative"
     if request.create_graph and (step := wrong_third(request.way)):
         return f"torch differentiates {step.name} wrongly a third time"

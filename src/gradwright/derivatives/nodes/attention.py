@@ -92,10 +92,10 @@ def _spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
     return {0: broadcast_reach(seen, shape).expand(directions, *shape)}
 
 
-_fused = Rule(_batch, None, _spread, twice=False)
+_fused = Rule(_batch, None, _spread)
 
 RULES = {
-    "ScaledDotProductFlashAttentionForCpuBackward0": Rule(_batch, _push, _spread, twice=False, pushes=_pushes),
+    "ScaledDotProductFlashAttentionForCpuBackward0": Rule(_batch, _push, _spread, pushes=_pushes),
     "ScaledDotProductFlashAttentionBackward0": _fused,
     "ScaledDotProductEfficientAttentionBackward0": _fused,
     "ScaledDotProductCudnnAttentionBackward0": _fused,

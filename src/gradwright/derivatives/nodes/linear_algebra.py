@@ -9,7 +9,7 @@ from gradwright.derivatives.nodes.algebra import moved
 from gradwright.derivatives.nodes.rule import Place, Rule
 
 
-def _each_matrix(*cores: int, twice: bool = True) -> Rule:
+def _each_matrix(*cores: int) -> Rule:
     """``cores``: how many axes of each output belong to one matrix's result; the axes before them count matrices.
 
     Matrices that were broadcast over some of these axes are not followed.
@@ -24,7 +24,7 @@ def _each_matrix(*cores: int, twice: bool = True) -> Rule:
             found.append(place if alike and into.shape[place.axis] == shape[place.axis] else None)
         return found
 
-    return Rule(batch, twice=twice)
+    return Rule(batch)
 
 
 def _distance_batch(step: Step, place: Place, number: int) -> Sequence[Place | None]:
@@ -49,5 +49,5 @@ RULES = {
     "LinalgMatrixExpBackward0": _each_matrix(2),
     "LinalgDetBackward0": _each_matrix(0),
     "LinalgSlogdetBackward0": _each_matrix(0, 0),
-    "CdistBackward0": Rule(_distance_batch, twice=False),
+    "CdistBackward0": Rule(_distance_batch),
 }

@@ -57,13 +57,15 @@ def _layer_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[i
     node = step.node
     x = read_saved(node, "input")
     axes = tuple(range(-len(read_saved(node, "normalized_shape")), 0))
-    # r is saved as a number, cut from the graph, and eps is not saved: eps is what r and the variance leave, and r
-    # is then made anew from the variance, so that it depends on x
-    variance = x.var(axes, correction=0, keepdim=True)
-    rstd = read_saved(node, "result2").detach().to(variance.dtype)
-    if variance.requires_grad:
-        rstd = (variance + (rstd.pow(-2) - variance.detach())).rsqrt()
+    rstd = _attached_rstd(x.var(axes, correction=0, keepdim=True), read_saved(node, "result2"))
     return {0: _weighted(normalised_jet(x, the_jet(jets), axes, rstd, order), read_saved(node, "weight"))}
+
+
+def _attached_rstd(variance: Tensor, saved: Tensor) -> Tensor:
+    """``saved`` is r = (variance + eps)^(-1/2), cut from the graph, and eps is not saved (by a group norm: not since
+    torch 2.14). Eps is what r and the variance leave, and r is made anew from the variance, so that it depends on x."""
+    rstd = saved.detach().to(variance.dtype).reshape(variance.shape)
+    return (variance + (rstd.pow(-2) - variance.detach())).rsqrt() if variance.requires_grad else rstd
 
 
 def _layer_spread(step: Step, reach: Sequence[Tensor | None]) -> Mapping[int, Tensor]:
@@ -82,7 +84,7 @@ def _group_push(step: Step, jets: Sequence[Jet | None], order: int) -> Mapping[i
         return stack.reshape(*stack.shape[: stack.ndim - len(shape) + 1], groups, math.prod(shape[1:]) // groups)
 
     x = grouped(read_saved(node, "input"))
-    rstd = (x.var(-1, correction=0, keepdim=True) + read_saved(node, "eps")).rsqrt()
+    rstd = _attached_rstd(x.var(-1, correction=0, keepdim=True), read_saved(node, "result2"))
     jet = normalised_jet(x, carried(the_jet(jets), grouped), (-1,), rstd, order)
     whole = carried(jet, lambda stack: stack.reshape(len(stack), *shape))
     return {0: _weighted(whole, _per_channel(read_saved(node, "weight"), len(shape)))}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -82,8 +81,7 @@ RULES = {
     "ThresholdBackward0": KINKED,
     "ThresholdBackward1": KINKED,
     "HardtanhBackward0": KINKED,
-    # twice: torch has no derivative for its backward, though it is zero
-    "HardsigmoidBackward0": replace(elementwise(_hardsigmoid), twice=False),
+    "HardsigmoidBackward0": elementwise(_hardsigmoid),
     "HardshrinkBackward0": KINKED,
     "SoftshrinkBackward0": KINKED,
     "RreluWithNoiseBackward0": KINKED,

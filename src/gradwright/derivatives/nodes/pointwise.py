@@ -122,6 +122,5 @@ RULES = {
     "Deg2RadBackward0": LINEAR,
     "Rad2DegBackward0": LINEAR,
     "XlogyBackward2": LINEAR,
-    # twice: torch masks the slope at x = 0 in a way that makes the second derivative there 0, where it is -pi^2 / 3
-    "SincBackward0": Rule(same_place, spread=joined, twice=False),
+    "SincBackward0": Rule(same_place, spread=joined),
 }

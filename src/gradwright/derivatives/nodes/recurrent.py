@@ -38,5 +38,5 @@ RULES = {
     "MkldnnRnnLayerBackward0": Rule(_layer_batch),
     "ThnnFusedLstmCellBackward0": Rule(_cell_batch),
     "ThnnFusedGruCellBackward0": Rule(_cell_batch),
-    "CudnnRnnBackward0": Rule(_cudnn_batch, twice=False),
+    "CudnnRnnBackward0": Rule(_cudnn_batch),
 }

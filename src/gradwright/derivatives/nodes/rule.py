@@ -67,14 +67,12 @@ Spread: TypeAlias = Callable[[Step, Sequence[Tensor | None]], Mapping[int, Tenso
 class Rule:
     """``batch``: keeps samples apart.  ``push``: derivatives forward.  ``spread``: which entry reaches which.
 
-    ``twice``: the node has a second derivative that autograd records (differentiating its backward is right).
     ``pushes``: which of the kind's steps ``push`` can take; without it, all of them, to order 2.
     """
 
     batch: Batch
     push: Push | None = None
     spread: Spread | None = None
-    twice: bool = True
     pushes: Pushes | None = None
 
     def can_push(self, step: Step, order: int) -> bool:

@@ -63,8 +63,8 @@ def _weight_norm(step: Step, part: Tensor) -> tuple[Tensor, Tensor]:
     return size / norm * (part - unit * along), along
 
 
-#: Steps whose backward is written out for all samples at once.  Right to any order, which torch's own is not for the
-#: weight norm: it takes the norm for a constant (torch 2.13; gradgradcheck of torch._weight_norm fails).
+#: Steps whose backward is written out for all samples at once.  Right to any order, whatever torch's own does: its
+#: weight norm may take the norm for a constant (see WITHOUT_SECOND).
 WRITTEN_OUT: dict[str, Callable[[Step, Tensor], Sequence[Tensor]]] = {"WeightNormInterfaceBackward0": _weight_norm}
 
 

@@ -12,10 +12,8 @@ def positive(z: Tensor) -> Tensor:
     return z @ z.transpose(-1, -2) + EYE
 
 
-def case(
-    name: str, make: object, keeps: dict[int, int], shape: tuple[int, ...] = (3, 2, 2), twice: bool = True
-) -> Case:
-    return Case(name, make, shape, keeps, 0, "none", twice)  # type: ignore[arg-type]
+def case(name: str, make: object, keeps: dict[int, int], shape: tuple[int, ...] = (3, 2, 2)) -> Case:
+    return Case(name, make, shape, keeps, 0, "none")  # type: ignore[arg-type]
 
 
 CASES = [
@@ -28,7 +26,7 @@ CASES = [
     case("matrix-exponential", lambda z: linalg.matrix_exp(z), {0: 0}),
     case("determinant", lambda z: linalg.det(positive(z)), {0: 0}),
     case("log-determinant", lambda z: linalg.slogdet(positive(z)).logabsdet, {0: 0}),
-    case("distances", lambda z: torch.cdist(z, given(3, 4, 2)), {0: 0, 1: 1}, twice=False),
-    case("distances-from", lambda z: torch.cdist(given(3, 4, 2), z), {0: 0, 2: 1}, twice=False),
-    case("distances-of-points", lambda z: torch.cdist(z, z), {}, (4, 2), twice=False),
+    case("distances", lambda z: torch.cdist(z, given(3, 4, 2)), {0: 0, 1: 1}),
+    case("distances-from", lambda z: torch.cdist(given(3, 4, 2), z), {0: 0, 2: 1}),
+    case("distances-of-points", lambda z: torch.cdist(z, z), {}, (4, 2)),
 ]

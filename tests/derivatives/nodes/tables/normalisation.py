@@ -99,10 +99,8 @@ CASES = [
     Case(
         "instance-norm", lambda z: F.batch_norm(z, None, None, training=True), (1, 6, 3), {1: 1}, truth=by_hand((0, 2))
     ),
-    Case("attention", attention(), (2, 2, 3, 9), {0: 0, 1: 1}, 2, "exact", False, attention(fused=False)),
-    Case(
-        "attention-masked", attention(MASK), (2, 2, 3, 9), {0: 0, 1: 1}, 2, "exact", False, attention(MASK, fused=False)
-    ),
+    Case("attention", attention(), (2, 2, 3, 9), {0: 0, 1: 1}, 2, "exact", attention(fused=False)),
+    Case("attention-masked", attention(MASK), (2, 2, 3, 9), {0: 0, 1: 1}, 2, "exact", attention(MASK, fused=False)),
     Case(
         "attention-causal",
         attention(causal=True),
@@ -110,12 +108,11 @@ CASES = [
         {0: 0, 1: 1},
         2,
         "covers",
-        False,
         attention(causal=True, fused=False),
     ),
-    Case("attention-query", in_turn(0), (2, 2, 3, 4), {0: 0, 1: 1, 2: 2}, 2, "exact", False, in_turn(0, False)),
-    Case("attention-key", in_turn(1), (2, 2, 3, 4), {0: 0, 1: 1}, 2, "exact", False, in_turn(1, False)),
-    Case("attention-value", in_turn(2), (2, 2, 3, 4), {0: 0, 1: 1}, 2, "exact", False, in_turn(2, False)),
+    Case("attention-query", in_turn(0), (2, 2, 3, 4), {0: 0, 1: 1, 2: 2}, 2, "exact", in_turn(0, False)),
+    Case("attention-key", in_turn(1), (2, 2, 3, 4), {0: 0, 1: 1}, 2, "exact", in_turn(1, False)),
+    Case("attention-value", in_turn(2), (2, 2, 3, 4), {0: 0, 1: 1}, 2, "exact", in_turn(2, False)),
     Case("lstm", LSTM, (2, 3, 3), {1: 1}, 0, "none", dtype=torch.float32),
     Case("lstm-two-ways", LSTM_TWO_WAYS, (3, 2, 3), {0: 0}, 0, "none", dtype=torch.float32),
 ]
