@@ -47,12 +47,16 @@ class Capability:
         """What is wrong with it in this torch; None where it can be relied on.
 
         It is tried at the first call only, in a thread of its own: levels, modes, autocast and inference mode of the
-        caller's are not those of another thread.
+        caller's are not those of another thread. While torch is being imported nothing of that can be on, and another
+        thread would wait for the import, which waits for it.
         """
         if not self._tried:
-            thread = threading.Thread(target=self._try, name="gradwright-probe")
-            thread.start()
-            thread.join()
+            if getattr(torch.__spec__, "_initializing", False):
+                self._try()
+            else:
+                thread = threading.Thread(target=self._try, name="gradwright-probe")
+                thread.start()
+                thread.join()
         return self._fault
 
     def _try(self) -> None:
@@ -63,7 +67,10 @@ class Capability:
                 self._fault = self._probe()
         except Exception as error:
             first, *_ = str(error).strip().splitlines() or [""]
-            self._fault = f"{type(error).__name__}: {first}"
+            if "fork" in first:  # torch runs no backward in a child of a process whose backwards used a GPU: not tried
+                self._tried = False
+            else:
+                self._fault = f"{type(error).__name__}: {first}"
 
     def require(self) -> None:
         """Raises: UnsupportedTorch, where this torch lacks it."""
