@@ -18,12 +18,14 @@ from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.one_hots import one_hots
 from gradwright.derivatives.methods.pushed import PUSHED
 from gradwright.derivatives.methods.rows import added, pass_rows
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.planning.chunks import chunk_for_cache
 from gradwright.derivatives.samples.trust import Trust, by_sample, read_chunk, real_only
 from gradwright.derivatives.second_order import require_twice
 from gradwright.errors import UsageError
 
 
+@without_unreadable_rules
 def divergence(
     v: Output,
     wrt: Wrt,

@@ -20,11 +20,13 @@ from gradwright.derivatives.graph.options import Batch, Options, read_options
 from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.planning.budget import require_room
 from gradwright.derivatives.samples.trust import Trust, read_chunk, real_only
 from gradwright.errors import UsageError
 
 
+@without_unreadable_rules
 def batch_hessian(
     y: Output,
     wrt: Wrt,
@@ -86,6 +88,7 @@ def _shared(trust: Trust, options: Options) -> Tensor:
     return blocks
 
 
+@without_unreadable_rules
 def hessian_diagonal(
     y: Output,
     wrt: Wrt,

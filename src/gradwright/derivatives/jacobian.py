@@ -10,9 +10,11 @@ from gradwright.derivatives.graph.options import Batch, Mode, read_options
 from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, read_request
 from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.errors import UsageError
 
 
+@without_unreadable_rules
 def batch_jacobian(
     y: Output,
     wrt: Wrt,
@@ -63,6 +65,7 @@ def batch_jacobian(
         return jacobian_of(request, options).reshape(request.samples, *request.rows, *request.columns)
 
 
+@without_unreadable_rules
 def batch_gradient(
     y: Output,
     wrt: Wrt,

@@ -23,11 +23,13 @@ from gradwright.derivatives.graph.target import Wrt
 from gradwright.derivatives.methods.carrying import columns_unfit, same_for_all
 from gradwright.derivatives.methods.method import every_direction
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.planning.chunks import chunk_for_cache, chunk_within
 from gradwright.derivatives.samples.trust import Trust, real_only
 from gradwright.errors import UsageError
 
 
+@without_unreadable_rules
 def laplacian(
     y: Output,
     wrt: Wrt,

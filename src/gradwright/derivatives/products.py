@@ -15,6 +15,7 @@ from gradwright.derivatives.graph.target import Wrt, read_target
 from gradwright.derivatives.hessian import one_value
 from gradwright.derivatives.methods.pushed import push_jets, why_not_pushed
 from gradwright.derivatives.nodes import rule_of
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.samples.draws import random_like
 from gradwright.derivatives.samples.meeting import largest
 from gradwright.derivatives.samples.probe import random_cotangent
@@ -48,6 +49,7 @@ def vjp(y: Output, wrt: Wrt, cotangent: Tensor, create_graph: bool = False) -> T
         return pull(request.output, request.target, given, create_graph=create_graph)
 
 
+@without_unreadable_rules
 def jvp(y: Output, wrt: Wrt, tangent: Tensor, create_graph: bool = False) -> Tensor:
     """dy / dwrt . tangent: forward along a graph that exists, without running the model again.
 
@@ -75,6 +77,7 @@ def jvp(y: Output, wrt: Wrt, tangent: Tensor, create_graph: bool = False) -> Ten
         return _double_vjp(request, given)
 
 
+@without_unreadable_rules
 def hvp(
     y: Output,
     wrt: Wrt,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import subprocess
 import sys
 from typing import Any
 
@@ -49,8 +50,26 @@ class Commands(click.Group):
             sys.exit(FAILED)
 
 
+def print_versions(ctx: click.Context) -> None:
+    """torch is loaded, and tried, in a process of its own: it may die there, and nothing else here needs it."""
+    click.echo(f"gradwright {gradwright.__version__}")
+    tried = subprocess.run(
+        [sys.executable, "-m", "gradwright.ground.torch_versions.listing"], capture_output=True, text=True
+    )
+    *_, last = tried.stderr.strip().splitlines() or ["it says nothing"]
+    click.echo(tried.stdout.rstrip() if tried.returncode == 0 else f"torch can't be imported: {last}")
+    ctx.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(gradwright.__version__, prog_name="gradwright")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: print_versions(ctx) if asked else None,
+    help="Show the versions of Gradwright and torch, and what this torch lacks, and exit.",
+)
 def main() -> None:
     """Is every hand-made gradient right, why is its backward slow, and what mends it.
 

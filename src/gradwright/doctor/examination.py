@@ -26,6 +26,7 @@ from gradwright.doctor.source.files import SourceFile, read
 from gradwright.doctor.source.places import home, relative
 from gradwright.doctor.source.reading import read_facts
 from gradwright.doctor.treatment import Called, Patients, treat
+from gradwright.errors import UnsupportedTorch
 from gradwright.ground import clock
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ def examine(
         told = tuple(one.location for one in selection.found if one.code in _OF_LOOPS)
         journal.add(treated := LoopsTreated(id="loops treated", subject="script", told=told))
         judge_journal(journal, options, waited_for=treated.id)
+    if "torch" in sys.modules:
+        note_lacking(journal)
+
+
+def note_lacking(journal: Journal) -> None:
+    """What this torch was found to lack, where nothing has said so yet."""
+    from gradwright.ground.torch_versions.capability import lacking
+
+    said = {item.why for item in fold(journal.path).not_examined}
+    journal.add(*(NotExamined(one.serves, one.describe()) for one in lacking() if one.describe() not in said))
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
@@ -124,6 +135,8 @@ def try_all(trials: list[Trial], journal: Journal, seconds: float) -> None:
                 if clock.now() > until:
                     journal.add(NotExamined(f"the rest of {name}", f"the {seconds:g} s for trying were used up"))
                     break
+        except UnsupportedTorch as error:
+            journal.add(NotExamined(name, str(error)))
         except Exception as error:
             # One subject that upsets the doctor must not cost the others their verdicts; it is said, with the place.
             journal.add(NotExamined(name, f"the doctor failed on it: {_told(error)}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from gradwright.derivatives.nodes.rule import Jet, Place, Rule
+from gradwright.derivatives.nodes.unreadable import is_unreadable
 from gradwright.ground.discovery import table_in
 
 __all__ = ["Jet", "Place", "Rule", "rule_of"]
@@ -21,5 +22,6 @@ def _rules() -> dict[str, Rule]:
 
 
 def rule_of(name: str) -> Rule | None:
-    """The rule of a node by its short name, as ``TanhBackward0``; None where the node is unknown."""
-    return _rules().get(name)
+    """The rule of a node by its short name, as ``TanhBackward0``; None where the node is unknown, or where the
+    rule reads what this torch does not save."""
+    return None if is_unreadable(name) else _rules().get(name)

@@ -15,6 +15,7 @@ from gradwright.derivatives.graph.recording import recording, refuse_inference
 from gradwright.derivatives.graph.request import Request
 from gradwright.derivatives.graph.target import Target
 from gradwright.derivatives.graph.way import Way
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.per_sample.alone import pulled_alone
 from gradwright.derivatives.per_sample.asked import Asked, Parameters, PerSample, read_asked
 from gradwright.derivatives.per_sample.behind import WRITTEN_OUT, Gathered
@@ -26,6 +27,7 @@ from gradwright.derivatives.second_order import require_twice
 from gradwright.ground.torch_versions.nodes import output_metadata
 
 
+@without_unreadable_rules
 def per_sample_gradients(
     losses: Tensor | Callable[[], Tensor],
     params: Parameters,

@@ -13,6 +13,7 @@ from gradwright.derivatives.graph.options import Batch, Mode, Options, read_opti
 from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.planning.choice import (
     METHODS,
     Candidate,
@@ -81,6 +82,7 @@ class Plan:
     __repr__ = __str__
 
 
+@without_unreadable_rules
 def plan(
     y: Output,
     wrt: Wrt,

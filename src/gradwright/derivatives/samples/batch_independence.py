@@ -11,6 +11,7 @@ from gradwright.derivatives.graph.engine import hooks_ever, hooks_heard, pull
 from gradwright.derivatives.graph.recording import recording
 from gradwright.derivatives.graph.request import BatchDim, Request, read_request
 from gradwright.derivatives.graph.target import Wrt
+from gradwright.derivatives.nodes.unreadable import without_unreadable_rules
 from gradwright.derivatives.samples.meeting import find_meeting
 from gradwright.derivatives.samples.meeting_place import where_samples_meet
 from gradwright.derivatives.samples.probe import random_cotangent
@@ -52,6 +53,7 @@ class Independence:
         return f"coupled: sample {self.giver} reaches sample {self.receiver} ({self.worst:.1e} of its size){self.where}"
 
 
+@without_unreadable_rules
 def check_batch_independence(y: Tensor, z: Wrt, batch_dim: BatchDim = 0) -> Independence:
     """Whether dy[b] / dz[b'] is zero for all b' other than b: may a derivative be taken for all samples at once?
 

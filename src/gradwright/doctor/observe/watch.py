@@ -73,6 +73,8 @@ class Watch:
         self._flushed = 0.0
         self._pulses = 0
         self._faulty = False
+        #: What is not watched, by the reason.
+        self._without: dict[str, list[str]] = {}
         self._more: list[Callable[[], list[Fact]]] = []
         self.faults = FaultWatch()
         self.losses = LossWatch(self._fault)
@@ -110,6 +112,8 @@ class Watch:
             self.lookers = []
             why = "it is looked at where gradients are taken and optimizers step, which can't be watched"
             self._journal.add(NotExamined("the training around the gradients", why))
+        for why, left_out in self._without.items():  # one line for what one thing is needed for
+            self._journal.add(NotExamined("; ".join(left_out), why))
         return self
 
     def _put_on(self, observer: Observer, what: str) -> bool:
@@ -126,11 +130,14 @@ class Watch:
 
     def _leave_out(self, what: str, error: Exception) -> None:
         first, *_ = str(error).strip().splitlines() or [""]
-        said = (
-            "" if isinstance(error, UnsupportedTorch) else f"with torch {torch.__version__}: {type(error).__name__}: "
-        )
-        why = f"can't be watched{': ' if not said else ' '}{said}{first[:_LONGEST_REASON]}"
-        self._journal.add(NotExamined(what, why))
+        if isinstance(error, UnsupportedTorch):
+            why = first
+        else:
+            why = f"can't be watched with torch {torch.__version__}: {type(error).__name__}: {first[:_LONGEST_REASON]}"
+        if what in (CUSTOM_FUNCTIONS, GRADIENT_CALLS):  # which the report and the exit code ask for by name
+            self._journal.add(NotExamined(what, why))
+        else:
+            self._without.setdefault(why, []).append(what)
 
     def __exit__(self, *_: object) -> None:
         observers: list[Observer] = [self.functions, self.gradients, self.optimizers, *self.lookers]

@@ -142,10 +142,11 @@ def keeps_a_loop(proposal: Proposal) -> bool:
 def prepare_to_run() -> None:
     """Import what tracing needs (seconds, once): a forked child may write no file, and torch's tracer does so then."""
     import torch
-    import torch._dynamo
 
     from gradwright.functions.derive.standins import stand_ins
+    from gradwright.ground.torch_versions.dynamo import load_dynamo
 
+    load_dynamo()
     stand_ins([torch.zeros(2)], [False], "all")  # hundreds of modules come with the first symbol
 
 

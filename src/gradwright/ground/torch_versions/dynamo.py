@@ -7,6 +7,7 @@ for a small call; a mark on the code object costs nothing.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -65,6 +66,38 @@ def run_outside(function: F) -> F:
     disable: Any = torch.compiler.disable if isinstance(_disable, Missing) else _disable
     made: F = disable(function)
     return made
+
+
+#: Seeing which Functions Dynamo traces.
+TRACED = Capability(
+    "torch._dynamo.variables.misc.AutogradFunctionVariable.call_apply",
+    "Functions whose backward torch.compile leaves out",
+)
+#: The module that a Function is traced by, and what stands there for a transform that Dynamo has entered itself.
+TRACING_MODULE = "torch._dynamo.variables.misc"
+_GRAD = "GradIncrementNestingCtxManagerVariable"  # torch.func.grad, vjp, jacrev
+
+
+def find_traced_apply(module: Any) -> tuple[Any, Callable[..., Any]] | None:
+    """In Dynamo's loaded module: the class whose ``call_apply(variable, tx, ...)`` traces a Function's ``apply``, and
+    that method; None, and known as lacking from now on, where this torch traces in another way."""
+    owner = getattr(module, "AutogradFunctionVariable", None)
+    method = getattr(owner, "call_apply", None)
+    if owner is None or method is None:
+        TRACED.missing = [TRACED.name]
+        return None
+    return owner, method
+
+
+def is_inside_grad(tx: Any) -> bool:
+    """Whether the frame that Dynamo traces has entered a transform of its own that it has not left."""
+    contexts: list[Any] = [getattr(hook, "__self__", None) for hook in tx.output.cleanup_hooks]
+    return any(type(context).__name__ == _GRAD and context.cleanup_fn is not None for context in contexts)
+
+
+def load_dynamo() -> None:
+    """Import it, where it will be needed: two seconds."""
+    importlib.import_module("torch._dynamo")
 
 
 def break_graph(why: str) -> None:

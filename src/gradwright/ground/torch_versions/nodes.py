@@ -44,17 +44,26 @@ AccumulateGrad: Any = look_up_class("torch._C._functions.AccumulateGrad", NODES)
 UndefinedGrad: Any = look_up("torch._C._functions.UndefinedGrad", NODES)
 
 
+class UnreadableNode(UnsupportedTorch):
+    """A node that saves something under another name than the torch that its rule was written for.
+
+    ``kind``: the node's class, as "MulBackward0".
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"torch {torch.__version__} saves no {name!r} in {kind}, which is needed to read this graph")
+        self.kind = kind
+
+
 def read_saved(node: Any, name: str, default: Any = _NO_DEFAULT) -> Any:
     """What a node saved under ``name``, as torch's derivatives.yaml calls it: a tensor, a number, a list of them.
 
-    Raises: UnsupportedTorch, where this torch saves nothing of that name and there is no ``default``; RuntimeError,
+    Raises: UnreadableNode, where this torch saves nothing of that name and there is no ``default``; RuntimeError,
     where the graph was freed, or a saved tensor changed in place.
     """
     found = getattr(node, f"_saved_{name}", default)
     if found is _NO_DEFAULT:
-        raise UnsupportedTorch(
-            f"torch {torch.__version__} saves no {name!r} in {type(node).__name__}, which is needed to read this graph"
-        )
+        raise UnreadableNode(type(node).__name__, name)
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from gradwright.derivatives.nodes.unreadable import is_unreadable
 from gradwright.derivatives.per_sample.boundary.rule import Boundary, Make
 from gradwright.ground.discovery import table_in
 
@@ -20,4 +21,4 @@ def _rules() -> dict[str, Boundary]:
 
 def boundary_of(name: str) -> Boundary | None:
     """The rule of a node by its short name, as ``AddmmBackward0``; None where there is none."""
-    return _rules().get(name)
+    return None if is_unreadable(name) else _rules().get(name)

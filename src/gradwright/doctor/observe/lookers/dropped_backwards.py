@@ -23,9 +23,7 @@ from gradwright.doctor.session.facts import BackwardDropped, Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.places import characters, definition, is_user_file, relative
-
-_MODULE = "torch._dynamo.variables.misc"
-_GRAD = "GradIncrementNestingCtxManagerVariable"  # torch.func.grad, vjp, jacrev, while Dynamo traces them
+from gradwright.ground.torch_versions.dynamo import TRACING_MODULE, find_traced_apply, is_inside_grad
 
 
 @dataclass
@@ -48,8 +46,8 @@ class DroppedBackwards(Looker):
         self._look = guarded(self._traced, self.on_fault)
 
     def install(self) -> None:
-        if _MODULE in sys.modules:
-            self._patch(sys.modules[_MODULE])
+        if TRACING_MODULE in sys.modules:
+            self._patch(sys.modules[TRACING_MODULE])
         else:
             waiter = _Waiter(guarded(self._patch, self.on_fault))
             sys.meta_path.insert(0, waiter)
@@ -61,11 +59,10 @@ class DroppedBackwards(Looker):
             self._tried = guarded(_try, lambda _: None)()
 
     def _patch(self, module: ModuleType) -> None:
-        traced: Any = getattr(module, "AutogradFunctionVariable", None)
-        original = getattr(traced, "call_apply", None)
-        if original is None:
+        found = find_traced_apply(module)
+        if found is None:
             return
-        look = self._look
+        (traced, original), look = found, self._look
 
         def call_apply(variable: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
             look(variable, tx)
@@ -77,7 +74,7 @@ class DroppedBackwards(Looker):
     def _traced(self, variable: Any, tx: Any) -> None:
         cls: Any = variable.fn_cls
         path = getattr(getattr(inspect.unwrap(cls.forward), "__code__", None), "co_filename", "<unknown>")
-        if not _inside_grad(tx) or not is_user_file(path) or cls.backward is Function.backward:
+        if not is_inside_grad(tx) or not is_user_file(path) or cls.backward is Function.backward:
             return
         if cls not in self._seen:
             at = definition(cls)
@@ -102,12 +99,6 @@ class DroppedBackwards(Looker):
             )
             for seen in self._seen.values()
         ]
-
-
-def _inside_grad(tx: Any) -> bool:
-    """Whether the frame that Dynamo traces has entered a transform of its own that it has not left."""
-    contexts: list[Any] = [getattr(hook, "__self__", None) for hook in tx.output.cleanup_hooks]
-    return any(type(context).__name__ == _GRAD and context.cleanup_fn is not None for context in contexts)
 
 
 def _place(tx: Any, path: str) -> Location | None:
@@ -152,7 +143,7 @@ class _Waiter:
         self._call = call
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _MODULE:
+        if name != TRACING_MODULE:
             return None
         self.stop()
         spec = importlib.util.find_spec(name)
