@@ -78,7 +78,8 @@ def note_lacking(journal: Journal) -> None:
     from gradwright.ground.torch_versions.capability import lacking
 
     said = {item.why for item in fold(journal.path).not_examined}
-    journal.add(*(NotExamined(one.serves, one.describe()) for one in lacking() if one.describe() not in said))
+    found = [one for one in lacking() if one.of_doctor]
+    journal.add(*(NotExamined(one.serves, one.describe()) for one in found if one.describe() not in said))
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:

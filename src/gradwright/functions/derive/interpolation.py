@@ -12,9 +12,13 @@ from typing import Any
 
 import torch
 
-from gradwright.ground.torch_versions.decompositions import DispatchKey, forget_kernels, upsample_compute_output_size
+from gradwright.ground.torch_versions.decompositions import (
+    INTERPOLATION,
+    DispatchKey,
+    forget_kernels,
+    upsample_compute_output_size,
+)
 
-KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 NAMES = (
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
@@ -24,12 +28,17 @@ NAMES = (
 
 @contextlib.contextmanager
 def whole_interpolation() -> Iterator[None]:
-    """torch's decompositions of interpolation are set aside, and put back."""
+    """torch's decompositions of interpolation are set aside, and put back. Where this torch does not let them, they stay:
+    what is derived is right, and slower."""
+    if not INTERPOLATION.is_there:
+        yield
+        return
+    keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
     before: list[tuple[Any, dict[Any, Any]]] = []
 
     def change(op: Any, changes: dict[Any, Any]) -> None:
         before.append((op, dict(op.py_kernels)))
-        for key in KEYS:
+        for key in keys:
             op.py_kernels.pop(key, None)
         op.py_kernels.update(changes)
         forget_kernels(op)
@@ -38,7 +47,7 @@ def whole_interpolation() -> Iterator[None]:
         for name in NAMES:
             packet, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_backward")
             change(packet.default, {})
-            change(packet.vec, dict.fromkeys(KEYS, _of_factors(packet.default)))
+            change(packet.vec, dict.fromkeys(keys, _of_factors(packet.default)))
             change(backward.default, {DispatchKey.Meta: _like_input})
         yield
     finally:

@@ -9,6 +9,7 @@ nothing else: an observer of the doctor is left out and named under "not examine
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 import warnings
@@ -35,8 +36,12 @@ class Capability:
     >>> _all.remove(never)
     """
 
-    def __init__(self, name: str, serves: str, probe: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(
+        self, name: str, serves: str, probe: Callable[[], str | None] = lambda: None, *, of_doctor: bool = True
+    ) -> None:
         self.name, self.serves, self._probe = name, serves, probe
+        #: Whether what is lost is something that the doctor looks at, and not a function of the library alone.
+        self.of_doctor = of_doctor
         #: The names of torch that were looked up for it and are not there.
         self.missing: list[str] = []
         self._tried = False
@@ -72,9 +77,14 @@ class Capability:
             else:
                 self._fault = f"{type(error).__name__}: {first}"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be relied on. Cost: nothing to speak of from the second time on."""
+        return not self.missing and self.find_fault() is None
+
     def require(self) -> None:
         """Raises: UnsupportedTorch, where this torch lacks it."""
-        if self.missing or self.find_fault() is not None:
+        if not self.is_there:
             raise UnsupportedTorch(self.describe())
 
     def describe(self) -> str:
@@ -103,6 +113,15 @@ def look_up(path: str, capability: Capability) -> Any:
     except (AttributeError, ImportError):
         capability.missing.append(path)
         return Missing(capability)
+
+
+def look_up_variable(path: str, capability: Capability) -> Callable[[], Any]:
+    """What reads a variable of a module each time that it is called. It is C code, which Dynamo does not compile on its
+    own where it leaves a caller alone."""
+    if isinstance(found := look_up(path, capability), Missing):
+        return found
+    owner, _, name = path.rpartition(".")
+    return functools.partial(getattr, resolve(owner), name)
 
 
 def look_up_class(path: str, capability: Capability) -> Any:

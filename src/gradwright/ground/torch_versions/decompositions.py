@@ -30,7 +30,10 @@ def _probe_sizes() -> str | None:
 
 #: Keeping torch's kernels of interpolation whole while a forward is traced.
 INTERPOLATION = Capability(
-    "torch._decomp.decompositions.upsample_compute_output_size", "deriving interpolations", _probe_sizes
+    "torch._decomp.decompositions.upsample_compute_output_size",
+    "deriving interpolations",
+    _probe_sizes,
+    of_doctor=False,
 )
 #: The sizes that interpolation gives: (shape of the input, sizes or None, factors or None).
 upsample_compute_output_size: Callable[..., Any] = look_up(

@@ -15,7 +15,7 @@ def default_store() -> Any:
 
 
 #: Accumulation over FSDP2's shards.
-SHARDS = Capability("FSDPModule._get_fsdp_state", "accumulation over a model that FSDP2 shards")
+SHARDS = Capability("FSDPModule._get_fsdp_state", "accumulation over a model that FSDP2 shards", of_doctor=False)
 
 
 def shard_groups(module: Any) -> list[Any]:

@@ -23,7 +23,9 @@ def _probe() -> str | None:
 
 
 #: Without the marks compiled programs are compiled more often than needed, and nothing else.
-MARKS = Capability("torch._C._dynamo.eval_frame.set_code_exec_strategy", "quick starts of compiled programs", _probe)
+MARKS = Capability(
+    "torch._C._dynamo.eval_frame.set_code_exec_strategy", "quick starts of compiled programs", _probe, of_doctor=False
+)
 _set_strategy: Any = look_up("torch._C._dynamo.eval_frame.set_code_exec_strategy", MARKS)
 _Strategy: Any = look_up("torch._C._dynamo.eval_frame._FrameExecStrategy", MARKS)
 _Action: Any = look_up("torch._C._dynamo.eval_frame._FrameAction", MARKS)

@@ -48,7 +48,9 @@ def _probe_tasks() -> str | None:
 
 
 #: Telling a call inside of a backward from others.
-TASKS = Capability("torch._C._current_graph_task_id", "taps and custom gradients inside of a backward", _probe_tasks)
+TASKS = Capability(
+    "torch._C._current_graph_task_id", "taps and custom gradients inside of a backward", _probe_tasks, of_doctor=False
+)
 #: -1 outside of a backward.
 current_graph_task_id: Callable[[], int] = look_up("torch._C._current_graph_task_id", TASKS)
 

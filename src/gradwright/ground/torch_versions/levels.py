@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gradwright.ground.torch_versions.capability import Capability, look_up
+from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_variable
 
 
 def _probe() -> str | None:
@@ -48,17 +47,13 @@ def _probe_forward_mode() -> str | None:
 
 
 #: Forward mode.
-FORWARD = Capability("torch.autograd.forward_ad._current_level", "forward mode", _probe_forward_mode)
+FORWARD = Capability("torch.autograd.forward_ad._current_level", "forward mode", _probe_forward_mode, of_doctor=False)
 
 set_forward_grad_enabled: Callable[[bool], AbstractContextManager[object]] = look_up(
     "torch.autograd.forward_ad._set_fwd_grad_enabled", FORWARD
 )
-#: -1 outside of forward mode. A call of C code, which Dynamo does not compile where it leaves its caller alone.
-forward_level: Callable[[], int] = (
-    partial(getattr, forward_ad, "_current_level")
-    if hasattr(forward_ad, "_current_level")
-    else look_up("torch.autograd.forward_ad._current_level", FORWARD)
-)
+#: -1 outside of forward mode.
+forward_level: Callable[[], int] = look_up_variable("torch.autograd.forward_ad._current_level", FORWARD)
 
 
 def _probe_levels() -> str | None:
@@ -99,7 +94,7 @@ def _probe_levels() -> str | None:
 
 
 #: What is inside a call under vmap, grad or jvp. Tried where one is met: torch.func is loaded by then (1 s).
-LEVELS = Capability("torch._C._functorch", "calls under torch.func", _probe_levels)
+LEVELS = Capability("torch._C._functorch", "calls under torch.func", _probe_levels, of_doctor=False)
 
 is_batchedtensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_batchedtensor", LEVELS)
 is_functionaltensor: Callable[[Tensor], bool] = look_up("torch._C._functorch.is_functionaltensor", LEVELS)

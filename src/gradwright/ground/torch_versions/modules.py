@@ -56,7 +56,7 @@ def own_modules(module: nn.Module) -> dict[str, nn.Module | None]:
 
 
 def _probe_hooks() -> str | None:
-    layer, tensor = nn.Linear(1, 1, device="cpu"), torch.ones(1, device="cpu", requires_grad=True)
+    layer, tensor = nn.Identity(), torch.ones(1, device="cpu", requires_grad=True)
     seen = [not has_hooks(layer), not has_backward_hooks(tensor), not caches_parametrizations()]
     layer.register_forward_hook(lambda *_: None)
     tensor.register_hook(lambda _: None)  # type: ignore[no-untyped-call]  # torch has no types here
@@ -67,7 +67,9 @@ def _probe_hooks() -> str | None:
 
 
 #: Seeing hooks and cached parametrizations of the user's.
-HOOKED = Capability("Module._forward_hooks, parametrize._cache_enabled", "reversible networks", _probe_hooks)
+HOOKED = Capability(
+    "Module._forward_hooks, parametrize._cache_enabled", "reversible networks", _probe_hooks, of_doctor=False
+)
 
 
 def has_hooks(module: nn.Module) -> bool:
@@ -87,7 +89,11 @@ def caches_parametrizations() -> bool:
 
 
 #: The random numbers of Apple's GPU.
-MPS = Capability("torch.mps._get_default_mps_generator", "repeating random numbers on MPS")
+MPS = Capability(
+    "torch.mps._get_default_mps_generator",
+    "repeating random numbers on MPS",
+    of_doctor=False,
+)
 default_mps_generator: Callable[[], torch.Generator] = look_up("torch.mps._get_default_mps_generator", MPS)
 
 

@@ -21,10 +21,7 @@ def _probe() -> str | None:
     based = base_of(view) is x and base_of(x) is None and is_view(view) and not is_view(x)
     storage = x.untyped_storage()
     same = memory_id(storage) == memory_id(view.untyped_storage()) != memory_id(x.clone().untyped_storage())
-    foreach_mul_([x], 3.0)
-    (norm,) = foreach_norm([x])
-    computed = x.tolist() == [3.0, 6.0, 6.0, 6.0] and abs(float(norm) - 117**0.5) < 1e-12
-    return None if counted and based and same and computed else f"it says {counted, based, same, computed}"
+    return None if counted and based and same else f"it says {counted, based, same}"
 
 
 #: Telling whether a tensor was changed, and which tensors share their memory.
@@ -36,15 +33,35 @@ version_of: Callable[[Tensor], int] = attrgetter("_version")
 #: The tensor that a view was taken of; None for a tensor that is no view.
 base_of: Callable[[Tensor], Tensor | None] = attrgetter("_base")
 is_view: Callable[[Tensor], bool] = look_up("torch.Tensor._is_view", TENSORS)
-#: Whether its zeros are not stored, as those of some tangents.
-is_zerotensor: Callable[[Tensor], bool] = look_up("torch.Tensor._is_zerotensor", TENSORS)
 #: A number that all storages of the same memory share, as long as it lives.
 memory_id: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
-foreach_mul_: Callable[[Sequence[Tensor], Any], None] = look_up("torch._foreach_mul_", TENSORS)
-foreach_norm: Callable[..., tuple[Tensor, ...]] = look_up("torch._foreach_norm", TENSORS)
+
+
+def is_zerotensor(tensor: Tensor) -> bool:
+    """Whether its zeros are not stored, as those of some tangents; a torch that can't tell has no such tensors."""
+    return hasattr(tensor, "_is_zerotensor") and bool(tensor._is_zerotensor())
+
+
+def foreach_mul_(tensors: Sequence[Tensor], factor: Any) -> None:
+    """Multiply each in place: at once where this torch can."""
+    if hasattr(torch, "_foreach_mul_"):
+        torch._foreach_mul_(list(tensors), factor)
+    else:
+        for tensor in tensors:
+            tensor.mul_(factor)
+
+
+def foreach_norm(tensors: Sequence[Tensor], dtype: torch.dtype | None = None) -> Sequence[Tensor]:
+    """The 2-norm of each, a scalar on its device: at once where this torch can."""
+    if hasattr(torch, "_foreach_norm"):
+        return torch._foreach_norm(list(tensors), dtype=dtype)
+    return [torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
+
 
 #: Operators of ``torch.ops.aten`` and functions of torch that have no public name; each is a twin of a public one.
-PRIVATE = Capability("torch.ops.aten._fft_c2c and others", "pushing derivatives forward through some operations")
+PRIVATE = Capability(
+    "torch.ops.aten._fft_c2c and others", "pushing derivatives forward through some operations", of_doctor=False
+)
 safe_softmax: Callable[[Tensor, int], Tensor] = look_up("torch._safe_softmax", PRIVATE)
 fft_c2c: Callable[..., Tensor] = look_up("torch.ops.aten._fft_c2c", PRIVATE)
 fft_c2r: Callable[..., Tensor] = look_up("torch.ops.aten._fft_c2r", PRIVATE)
