@@ -28,8 +28,8 @@ NAMES = (
 
 @contextlib.contextmanager
 def whole_interpolation() -> Iterator[None]:
-    """torch's decompositions of interpolation are set aside, and put back. Where this torch does not let them, they stay:
-    what is derived is right, and slower."""
+    """torch's decompositions of interpolation are set aside, and put back. Where this torch does not let them be, they
+    stay: what is derived is right, and slower."""
     if not INTERPOLATION.is_there:
         yield
         return
