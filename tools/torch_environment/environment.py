@@ -54,6 +54,14 @@ class Environment:
         lines = metadata.read_text("utf-8").splitlines(keepends=True)
         metadata.write_text("".join(line for line in lines if not FOR_A_GPU.match(line)), "utf-8")
 
+    def compile_what_is_used(self) -> None:
+        """Import what the doctor imports, and keep the bytecode, whatever the variables say: each process of the
+        doctor's would compile it again, in ten seconds. pip would compile all of torch, in a minute.
+        """
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        words = [self.python, "-c", "import torch._dynamo, gradwright.doctor.patient"]
+        subprocess.run(words, check=True, env=variables)
+
 
 def find_version(wanted: str) -> str:
     """Of ``newest``, ``oldest`` or a version: which torch that is.
@@ -95,6 +103,7 @@ def prepare_environment(version: str) -> Environment:
         environment.install_light_torch(version)
         (environment.site_packages / "beside.pth").write_text(name_behind([sysconfig.get_path("purelib")]))
         environment.install("--no-deps", "--no-build-isolation", "--editable", ROOT)
+        environment.compile_what_is_used()
         ready.touch()
     return environment
 
@@ -111,8 +120,3 @@ def name_behind(folders: Iterable[str]) -> str:
     "import site; site.addsitedir('/a')\\n"
     """
     return "".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders)
-
-
-def clean_variables() -> dict[str, str]:
-    """This process's variables without those that would bring other modules into an environment of its own."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
