@@ -62,9 +62,12 @@ def print_table(runs: list[Run]) -> None:
     print(f"{'':{width}}  " + "  ".join(f"{run.title:15}" for run in runs))
     for name, shown in rows:
         print(f"{name:{width}}  " + "  ".join(f"{each:15}" for each in shown))
-    passed = [sum(not outcome.fault for outcome in run.outcomes.values()) for run in runs]
+    passed = [sum(show(outcome) == "passed" for outcome in run.outcomes.values()) for run in runs]
     print(f"{'steps that passed':{width}}  " + "  ".join(f"{count:<15}" for count in passed))
     for run in runs:
+        for outcome in run.outcomes.values():
+            if outcome.not_tried:
+                print(f"\n{run.title}: {outcome.name} was not tried: {outcome.not_tried}")
         if run.ended:
             print(f"\n{run.title} ended with {run.ended}:\n{run.printed.strip()}")
 
@@ -73,6 +76,8 @@ def show(outcome: Outcome | None) -> str:
     """In one word; a step after the death of the process was not run."""
     if outcome is None:
         return "not run"
+    if outcome.not_tried:
+        return "not tried"
     return "FAILED" if outcome.fault else "passed"
 
 

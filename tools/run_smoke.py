@@ -31,8 +31,13 @@ def run_smoke(steps: Iterable[Step], into: TextIO | None = None) -> int:
             print(json.dumps(dataclasses.asdict(outcome)), file=into, flush=True)
         if outcome.fault:
             print(f"FAILED  {outcome.name}\n        {outcome.fault}", flush=True)
+        if outcome.not_tried:
+            print(f"not tried  {outcome.name}\n        {outcome.not_tried}", flush=True)
     failed = sum(bool(outcome.fault) for outcome in outcomes)
-    print(f"smoke: {len(outcomes) - failed} passed, {failed} failed in {time.perf_counter() - started:.0f} s")
+    not_tried = sum(bool(outcome.not_tried) for outcome in outcomes)
+    passed = len(outcomes) - failed - not_tried
+    left_out = f", {not_tried} not tried" if not_tried else ""
+    print(f"smoke: {passed} passed, {failed} failed{left_out} in {time.perf_counter() - started:.0f} s")
     return 1 if failed or not outcomes else 0
 
 

@@ -36,12 +36,15 @@ class Trial:
 
 def find_python(version: str, folder: Path) -> Path | None:
     """The interpreter of a minor version; uv, which fetches it into ``folder``, is asked last."""
-    if found := shutil.which(f"python{version}"):
-        return Path(found)
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    if kept:
-        return kept[-1]
-    return fetch_python(version, folder)
+    on_path = [Path(found)] if (found := shutil.which(f"python{version}")) else []
+    kept = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
+    runs = (python for python in [*on_path, *sorted(kept)] if does_run(python))
+    return next(runs, None) or fetch_python(version, folder)
+
+
+def does_run(python: Path) -> bool:
+    """pyenv puts files on the path that only say which Python would have to be chosen."""
+    return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
 
 
 def fetch_python(version: str, folder: Path) -> Path | None:
@@ -72,7 +75,11 @@ def try_wheel(version: str, wheel: Path, torch: str, folder: Path) -> Trial:
         environment.install("--constraint", write_constraints(folder), wheel)
         subprocess.run([environment.python, "-m", "pip", "check"], check=True)
         done = subprocess.run(
-            [environment.python, "-I", "-W", "error", SMOKE], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [environment.python, "-I", "-W", "error", SMOKE],
+            cwd=empty,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
     except subprocess.CalledProcessError as error:
         return Trial(version, False, f"it can't be installed: {error}")
@@ -90,7 +97,7 @@ def write_constraints(folder: Path) -> Path:
 
 
 def build_wheel(folder: Path) -> Path:
-    words = [sys.executable, ROOT / "tools" / "release", "--no-trial", "--into", folder / "dist"]
+    words: list[str | Path] = [sys.executable, ROOT / "tools" / "release", "--no-trial", "--into", folder / "dist"]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
@@ -105,7 +112,10 @@ def main() -> int:
         for version in asked_for or VERSIONS:
             trials.append(try_wheel(version, wheel, torch, folder))
             said = {True: "passed", False: "FAILED", None: ""}[trials[-1].ok]
-            print(f"Python {version}, torch {torch}: {said}\n  {trials[-1].said.replace(chr(10), chr(10) + '  ')}", flush=True)
+            print(
+                f"Python {version}, torch {torch}: {said}\n  {trials[-1].said.replace(chr(10), chr(10) + '  ')}",
+                flush=True,
+            )
     tried = [trial for trial in trials if trial.ok is not None]
     missing = asked_for and len(tried) < len(trials)
     return 1 if missing or not tried or not all(trial.ok for trial in tried) else 0

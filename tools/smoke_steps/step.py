@@ -17,13 +17,18 @@ class Step:
     run: Callable[[], object]
 
 
+class NotTried(Exception):
+    """Raised by a step where torch itself fails at what Gradwright would be tried on; the message says at what."""
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """``fault``: what was raised and where, "" if nothing was."""
+    """``fault``: what was raised and where, "" if nothing was; ``not_tried``: why the step could not be taken."""
 
     name: str
     seconds: float
     fault: str = ""
+    not_tried: str = ""
 
 
 def describe(run: Callable[[], object]) -> Step:
@@ -35,12 +40,14 @@ def run_steps(steps: Iterable[Step]) -> Iterator[Outcome]:
     """One after the other; a step that fails leaves the others running."""
     for step in steps:
         started = time.perf_counter()
-        fault = ""
+        fault = not_tried = ""
         try:
             step.run()
+        except NotTried as reason:
+            not_tried = str(reason)
         except (Exception, SystemExit) as error:
             fault = f"{find_place(error)}: {type(error).__name__}: {error}"
-        yield Outcome(step.name, time.perf_counter() - started, fault)
+        yield Outcome(step.name, time.perf_counter() - started, fault, not_tried)
 
 
 def find_place(error: BaseException) -> str:

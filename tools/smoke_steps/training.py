@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import torch
 from smoke_steps.derivatives import expect
-from smoke_steps.step import ROOT
+from smoke_steps.step import ROOT, NotTried
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -43,7 +44,8 @@ def a_fixed_point_that_is_not_reached_raises() -> None:
 
 def checkpoint_computes_again() -> None:
     """gw.checkpoint: the forward runs twice, the gradient is the same."""
-    calls, x = [], torch.ones(3, requires_grad=True)
+    calls: list[None] = []
+    x = torch.ones(3, requires_grad=True)
 
     def forward(x: Tensor) -> Tensor:
         calls.append(None)
@@ -92,9 +94,7 @@ def accumulation_equals_the_full_batch() -> None:
     model, monitor = nn.Linear(3, 1), Seen()
     x, y = torch.randn(6, 3), torch.randn(6, 1)
     sgd = torch.optim.SGD(model.parameters(), lr=0.0)
-    accumulator = training.GradientAccumulator(
-        model, sgd, micro_batch_size=2, normalize="samples", monitors=[monitor]
-    )
+    accumulator = training.GradientAccumulator(model, sgd, micro_batch_size=2, normalize="samples", monitors=[monitor])
     for window in accumulator.windows([(x, y)]):
         assert isinstance(window, training.Window)
         for part, target in window:
@@ -135,6 +135,9 @@ def a_pipeline_of_two_ranks_runs() -> None:
     """training.PipelineAccumulator on two ranks (a shipped example)."""
     example = ROOT / "examples" / "accumulation" / "pipeline.py"
     done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=120)
+    if "in of_the_schedule_alone" in done.stderr:  # torch's schedule without Gradwright, which the example runs first
+        reason = re.findall(r"what\(\):.*|^\S*Error: .*", done.stderr, re.MULTILINE) or [done.stderr[-500:]]
+        raise NotTried(f"torch's own pipeline schedule fails over gloo: {reason[0]}")
     assert done.returncode == 0, done.stderr[-2000:]
     last = next(line for line in done.stdout.splitlines() if training.PipelineAccumulator.__name__ in line)
     assert float(last.split()[-1]) < 1e-5, last

@@ -1,8 +1,8 @@
 """A virtual environment with another torch than the lock file's, for the CPU, at 0.5 to 0.9 GB to fetch.
 
-Its ``site-packages`` holds torch alone, as PyPI has it, and stubs for CUDA (``stub_libraries``). Everything else is that
-of the environment whose Python runs this: its ``site-packages`` stands behind, on ``sys.path``, so torch is found here
-first. Gradwright is the working tree.
+Its ``site-packages`` holds torch alone, as PyPI has it, and stubs for CUDA (``stub_libraries``). Everything else is
+that of the environment whose Python runs this: its ``site-packages`` stands behind, on ``sys.path``, so torch is found
+here first. Gradwright is the working tree.
 """
 
 from __future__ import annotations
@@ -39,11 +39,19 @@ class Environment:
 
     @cached_property
     def site_packages(self) -> Path:
-        words = [self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        words: list[str | Path] = [self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
         return Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
 
     def install(self, *words: str | Path) -> None:
-        pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        pip: list[str | Path] = [
+            self.python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-compile",
+        ]
         subprocess.run([*pip, *words], check=True)
 
     def install_light_torch(self, version: str) -> None:
@@ -59,7 +67,7 @@ class Environment:
         doctor's would compile it again, in ten seconds. pip would compile all of torch, in a minute.
         """
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        words = [self.python, "-c", "import torch._dynamo, gradwright.doctor.patient"]
+        words: list[str | Path] = [self.python, "-c", "import torch._dynamo, gradwright.doctor.patient"]
         subprocess.run(words, check=True, env=variables)
 
 
