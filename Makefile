@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Another torch, in an environment of its own: TORCH=2.14.1, TORCH=newest (what pip installs), TORCH=oldest.
+WITH_TORCH := $(BIN)/python $(if $(TORCH),tools/with_torch.py $(TORCH))
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 TRITON := .venv-triton
 
-.PHONY: help demo docs test lint types contracts pytest quick durations test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
+.PHONY: help demo docs test lint types contracts pytest quick durations test-newest test-pythons test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,8 +24,8 @@ $(READY): requirements/lock.txt pyproject.toml
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import torch._dynamo, gradwright.doctor.patient"
 	@touch $@
 
-demo: $(READY) ## set up, then diagnose a shipped example
-	$(BIN)/gradwright diagnose examples/element_loop/train.py --size 200 || test $$? -eq 1 # 1: there are findings
+demo: $(READY) ## set up, then diagnose a shipped example (TORCH=2.14.1: with that torch)
+	$(WITH_TORCH) -m gradwright diagnose examples/element_loop/train.py --size 200 || test $$? -eq 1 # 1: there are findings
 	@echo "The session is in .gradwright/last.json; 'gradwright explain GW301' says more."
 
 test: lint types contracts pytest ## everything that has to be green
@@ -40,10 +42,16 @@ contracts: $(READY)
 
 # Two workers, one thread for each: more get into one another's way. Compiled modules are kept, whatever the environment
 # says: each of a thousand processes would compile them again.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(WITH_TORCH) -m pytest -n 2 --dist loadgroup -m "not peers"
 
-pytest: $(READY)
+pytest: $(READY) ## all tests but those that need large packages (TORCH=2.14.1: with that torch)
 	$(PYTEST)
+
+test-newest: $(READY) ## a smoke run on the newest torch and the oldest, in environments of their own (fetches 1.5 GB)
+	$(BIN)/python tools/compare_torches.py
+
+test-pythons: $(READY) ## a smoke run of the wheel on each Python that is here (fetches 0.6 GB for each)
+	$(BIN)/python tools/try_pythons.py
 
 quick: $(READY) ## the tests that a change calls for first, at most three minutes (SINCE=commit)
 	$(BIN)/ruff check .
@@ -146,4 +154,4 @@ docs: $(READY) ## the documentation, strictly, into site/ (look: python -m http.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(TRITON) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
+	rm -rf $(VENV) $(PEERS) $(TRITON) .venv-torch-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site

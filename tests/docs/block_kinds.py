@@ -71,8 +71,9 @@ def command_faults(words: list[str], root: Path) -> list[str]:
     if program == "gradwright":
         return gradwright_faults(given)
     if program == "make":
-        targets = set(re.findall(r"^([\w-]+):", (root / "Makefile").read_text(), re.MULTILINE))
-        return [f"the Makefile has no {word}" for word in given if word not in targets]
+        makefile = (root / "Makefile").read_text()
+        known = {*re.findall(r"^([\w-]+):", makefile, re.MULTILINE), *re.findall(r"\$\((?:if )?(\w+)[,)]", makefile)}
+        return [f"the Makefile has no {word}" for word in given if word.partition("=")[0] not in known]
     if program in ("pytest", "torchrun"):
         return _pytest(given, root) if program == "pytest" else _torchrun(given, root)
     if program == "python":

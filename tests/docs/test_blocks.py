@@ -112,6 +112,7 @@ UNCHECKED = {
     "an example that is not there": ("```sh\npython examples/none.py\n```\n", "examples/none.py"),
     "an option that a script has not": ("```sh\npython examples/burgers/train.py --fast\n```\n", "--fast"),
     "a target that the Makefile has not": ("```sh\nmake coffee\n```\n", "coffee"),
+    "a variable that the Makefile has not": ("```sh\nmake demo SUGAR=2\n```\n", "SUGAR"),
     "an option that pytest has not": ("```sh\npytest --gradwrong\n```\n", "--gradwrong"),
     "a module that is not there": ("```sh\npython -m gradwrong\n```\n", "gradwrong"),
     "a program that nothing knows": ("```sh\nconda install torch\n```\n", "conda"),

@@ -4,14 +4,15 @@ import math
 import sys
 import threading
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.kernels.machine.by_hand import Call, begun, python, scaled, times
 
-from gradwright.kernels.machine import compiling, lowering, objects
+from gradwright.kernels.machine import compiling, first_kernel, lowering, objects
 from gradwright.kernels.machine.compiling import NoMachineCode, kernel
-from gradwright.kernels.machine.processor import Processor, object_code, parsed, processor
+from gradwright.kernels.machine.processor import Processor, _llvm, object_code, parsed, processor
 
 UNTYPED = "def kernel(parameters):\n    return parameters.nothing\n"
 
@@ -142,6 +143,34 @@ def test_an_old_llvmlite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         assert compiling.available() == "llvmlite 0.44.1 is too old: 0.50 or later is needed"
     compiling._llvmlite_unfit.cache_clear()
     assert compiling.available() is None
+
+
+@pytest.fixture
+def newer_llvmlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An llvmlite that says it is of a version the tests have not met."""
+    monkeypatch.setattr(compiling, "_version_of_llvmlite", lambda: "0.99.0")
+    compiling._find_fault_of_llvmlite.cache_clear()
+    yield
+    compiling._find_fault_of_llvmlite.cache_clear()
+
+
+@pytest.mark.usefixtures("newer_llvmlite")
+def test_a_newer_llvmlite_that_compiles_right_is_used() -> None:
+    assert Call().run(kernel(scaled(3), "triple")) == times(3)
+
+
+@pytest.mark.usefixtures("newer_llvmlite")
+def test_a_newer_llvmlite_that_compiles_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_kernel, "SOURCE", first_kernel.SOURCE.replace("x < half", "x > half"))
+    with pytest.raises(NoMachineCode, match=r"^llvmlite 0\.99\.0 is newer than .* and fails: element 0 .* not 1\.0$"):
+        kernel(scaled(3), "triple")
+
+
+@pytest.mark.usefixtures("newer_llvmlite")
+def test_a_newer_llvmlite_that_lacks_a_name_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(_llvm(), "create_pass_builder")
+    with pytest.raises(NoMachineCode, match=r"fails: AttributeError: .*create_pass_builder"):
+        kernel(scaled(3), "triple")
 
 
 def test_threads_that_ask_at_once_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:

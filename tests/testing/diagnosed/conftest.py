@@ -76,6 +76,12 @@ def suite(tmp_path: Path, warm_python: Path) -> Callable[..., Session]:
             (tmp_path / name).write_text(dedent(text))
         kept = tmp_path / ".gradwright" / "last.json"
         kept.unlink(missing_ok=True)
+        if not cold:  # in a fork of the zygote, where the plugin was imported before pytest began, of which 9.2 warns
+            words = (
+                *words,
+                "-W",
+                "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning",
+            )
         if "--gradwright" in words:
             words = (*words, "--gradwright-seconds", "200")  # on a busy machine, too
         start = [sys.executable, "-m", "pytest"] if cold else [str(warm_python), "-c", _RUN]

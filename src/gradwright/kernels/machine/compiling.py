@@ -23,10 +23,11 @@ from typing import Any, Final, Literal
 
 from gradwright.errors import GradwrightError
 from gradwright.ground import forked
-from gradwright.kernels.machine import objects
+from gradwright.kernels.machine import first_kernel, objects
 from gradwright.kernels.machine.processor import ENTRY, addresses_of, object_code, parsed, processor
 
-OLDEST_LLVMLITE: Final = (0, 50)  # what the tests have met
+OLDEST_LLVMLITE: Final = (0, 50)
+NEWEST_LLVMLITE: Final = (0, 50)  # both: what the tests have met; a newer one is tried at the first kernel
 
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)  # calls without the interpreter's lock
 _FORK_WAITS_SECONDS: Final = 30.0
@@ -82,7 +83,7 @@ def kernel(source: str, name: str) -> Kernel:
         known = _kernels.get(source)
         if known is not None:
             return known
-        if why := available() or _refused.get(source):
+        if why := available() or _find_fault_of_llvmlite() or _refused.get(source):
             raise NoMachineCode(why)
         try:
             made = _made(source, name)
@@ -138,6 +139,25 @@ def _llvmlite_unfit() -> str | None:
     if _numbers(version) < OLDEST_LLVMLITE:
         return f"llvmlite {version} is too old: {'.'.join(map(str, OLDEST_LLVMLITE))} or later is needed"
     return None
+
+
+@cache
+def _find_fault_of_llvmlite() -> str | None:
+    """Why one that is newer than what the tests have met is not relied on: a kernel with known results is compiled.
+
+    Cost: nothing for those that were met; else once 0.1 s, 2 ms in later processes.
+    """
+    version = _version_of_llvmlite()
+    if _numbers(version) <= NEWEST_LLVMLITE:
+        return None
+    try:
+        fault = first_kernel.find_fault(_made(first_kernel.SOURCE, "first_kernel"))
+    except Exception as error:  # whatever is named or done in another way there: plain torch can do without it
+        fault = f"{type(error).__name__}: {_first_line(error)}"
+    if fault is None:
+        return None
+    met = ".".join(map(str, NEWEST_LLVMLITE))
+    return f"llvmlite {version} is newer than {met}, the newest that was tested, and fails: {fault}"
 
 
 def _version_of_llvmlite() -> str:
