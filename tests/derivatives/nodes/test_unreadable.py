@@ -9,6 +9,7 @@ import torch
 
 import gradwright as gw
 from gradwright.derivatives.nodes import arithmetic, rule_of, unreadable
+from gradwright.errors import UsageError
 from gradwright.ground.torch_versions.nodes import UnreadableNode, read_saved
 
 
@@ -24,12 +25,17 @@ def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_derivatives_are_right_without_the_rule() -> None:
-    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    y = (x * x.sin()).exp()
-    jacobian = gw.batch_jacobian(y, wrt=x, mode="forward")
-    assert torch.allclose(jacobian, torch.diag_embed(y * (x.sin() + x * x.cos())))
+    x = torch.randn(4, 1, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(1, 20, dtype=torch.float64)
+    assert torch.allclose(gw.batch_jacobian(x * weight, wrt=x), weight.T.expand(4, 20, 1))  # by a push, if it can be
     assert unreadable._unreadable == {"MulBackward0"} and rule_of("MulBackward0") is None
     assert torch.allclose(gw.laplacian((x * x * x).sum(1), wrt=x), (6 * x).sum(1))
+
+
+def test_what_needs_the_rule_is_refused_as_for_any_unknown_node() -> None:
+    x = torch.randn(4, 1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(UsageError, match="nothing is known of how to push .* through MulBackward0"):
+        gw.batch_jacobian(x * torch.randn(1, 20, dtype=torch.float64), wrt=x, mode="forward")
 
 
 def test_a_node_that_no_rule_reads_ends_the_call() -> None:
