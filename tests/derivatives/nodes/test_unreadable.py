@@ -34,7 +34,7 @@ def test_the_derivatives_are_right_without_the_rule() -> None:
 
 def test_what_needs_the_rule_is_refused_as_for_any_unknown_node() -> None:
     x = torch.randn(4, 1, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(UsageError, match="nothing is known of how to push .* through MulBackward0"):
+    with pytest.raises(UsageError, match=r"nothing is known of how to push .* through MulBackward0"):
         gw.batch_jacobian(x * torch.randn(1, 20, dtype=torch.float64), wrt=x, mode="forward")
 
 
