@@ -93,6 +93,9 @@ class Fields:
         if orders[0] == orders[1] and self._pushable:
             self._fields[orders] = self._pushed([orders[0]])
             return
+        for point, target in zip(self._points, self._targets, strict=True):
+            if not self._apart:  # a batch whose samples meet is refused in its own words
+                self._guarded(self._fields[()], point, target)
         for request in self._requests:
             require_thrice(request.way)
 

@@ -31,7 +31,7 @@ from gradwright.functions.custom_gradient.watched import watched
 from gradwright.functions.custom_gradient.written import text
 from gradwright.functions.custom_gradient.written_several import Kind, metas_of_kind
 from gradwright.functions.custom_gradient.written_several import text as text_of_several
-from gradwright.ground.torch_versions.apply import quick_apply
+from gradwright.ground.torch_versions.apply import is_apply_replaced, quick_apply
 from gradwright.ground.torch_versions.dynamo import uncompiled
 from gradwright.ground.torch_versions.levels import unwrap_if_dead
 from gradwright.ground.torch_versions.modes import is_any_autocast_enabled
@@ -66,6 +66,9 @@ def eager_apply(definition: Definition, types: tuple[type, ...], output: Layout)
     function: Any = type(definition.name, (torch.autograd.Function,), methods)
     backward_class(function).autocast = ()  # for every ctx that is not given one
     backward_class(function).call = None
+    if is_apply_replaced():
+        watched_apply: Apply = function.apply
+        return watched_apply
     return quick_apply(function)
 
 
