@@ -170,9 +170,19 @@ def test_faults_of_torch_itself_are_no_findings():
     def normed(x):
         return torch.native_group_norm(x, None, None, 2, 4, 3, 2, 1e-5)
 
-    left = [answer for answer in answers(normed, draw(2, 4, 3)) if isinstance(answer, NotChecked)]
+    left = [answer.why for answer in answers(normed, draw(2, 4, 3)) if isinstance(answer, NotChecked)]
     assert not findings(normed, draw(2, 4, 3))
-    assert "torch's own" in left[0].why
+    assert [why for why in left if "torch's own" in why] or _takes_undefined(normed, draw(2, 4, 3))
+
+
+def _takes_undefined(function, *inputs):
+    """Whether torch's own gradient of the first output is the same without cotangents of the others: since 2.14."""
+    x = inputs[0].detach().requires_grad_()
+    first, *others = function(x)
+    zeros = [torch.zeros_like(other) for other in others]
+    (alone,) = torch.autograd.grad(first, x, torch.ones_like(first), retain_graph=True)
+    (beside,) = torch.autograd.grad([first, *others], x, [torch.ones_like(first), *zeros])
+    return torch.equal(alone, beside)
 
 
 def test_more_outputs_than_there_is_time_for_are_said():

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from corpora.support_matrix import matrix
 from corpora.support_matrix.page import page
 from corpora.support_matrix.record import load
@@ -15,6 +16,7 @@ from tests.laws import Laws
 ROOT = Path(__file__).parents[3]
 OURS = "gw.custom_gradient"
 RECORDED = load()["cells"]
+IS_RECORDED = load()["machine"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
 
 laws = Laws[Row]()
 
@@ -26,14 +28,15 @@ def test_every_cell_of_a_row_is_what_the_page_says(row: Row) -> None:
 
 def cell_of(column: str) -> Callable[[Row], None]:
     def is_what_the_page_says(row: Row) -> None:
-        found = matrix.verdict(column, row)
-        assert {"word": found.word, "told": found.told} == RECORDED[row.name][column]
+        found, recorded = matrix.verdict(column, row), RECORDED[row.name][column]
+        assert found.word == recorded["word"]
+        assert found.told == recorded["told"] or not IS_RECORDED  # torch's words
 
     is_what_the_page_says.__name__ = column
     return is_what_the_page_says
 
 
-for column in matrix.TORCH_COLUMNS:
+for column in matrix.TORCH_COLUMNS if IS_RECORDED else [OURS]:  # what torch's own ways do, the page says of one torch
     laws(cell_of(column))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.autograd import graph as autograd_graph
 
+from gradwright.ground.hooks import OnTheGraph
 from gradwright.ground.torch_versions.capability import Capability, look_up
 
 
@@ -42,8 +43,9 @@ def _probe_tasks() -> str | None:
     seen = [current_graph_task_id() == -1]
     x = torch.ones(2, dtype=torch.float64, device="cpu").requires_grad_()
     y = x * 3
-    y.register_hook(lambda _: seen.append(current_graph_task_id() >= 0))  # type: ignore[no-untyped-call]  # torch has no types here
+    handle: Any = y.register_hook(lambda _: seen.append(current_graph_task_id() >= 0))  # type: ignore[no-untyped-call]  # torch has no types here
     torch.autograd.grad(y.sum(), x)
+    OnTheGraph(handle).remove()
     return None if seen == [True, True] else f"its numbers read as {seen}"
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from gradwright.ground.hooks import OnTheGraph, beside_the_graph
 from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_class
 
 
@@ -58,9 +59,10 @@ def own_modules(module: nn.Module) -> dict[str, nn.Module | None]:
 def _probe_hooks() -> str | None:
     layer, tensor = nn.Identity(), torch.ones(1, device="cpu", requires_grad=True)
     seen = [not has_hooks(layer), not has_backward_hooks(tensor), not caches_parametrizations()]
-    layer.register_forward_hook(lambda *_: None)
-    tensor.register_hook(lambda _: None)  # type: ignore[no-untyped-call]  # torch has no types here
+    beside_the_graph(layer.register_forward_hook(lambda *_: None))
+    handle = OnTheGraph(tensor.register_hook(lambda _: None))  # type: ignore[no-untyped-call]  # torch has no types here
     seen += [has_hooks(layer), has_backward_hooks(tensor)]
+    handle.remove()
     with parametrize.cached():
         seen.append(caches_parametrizations())
     return None if all(seen) else f"its hooks read as {seen}"
