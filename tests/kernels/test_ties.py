@@ -23,10 +23,9 @@ from gradwright.kernels.formula.program import Program
 from gradwright.kernels.formula.reading import read
 from gradwright.kernels.machine import compiling
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),  # of torch's own forward mode
-    pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'> should not:DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:<class 'torch.autograd.function.Function'> should not:DeprecationWarning"
+)
 
 Plain = Callable[..., Tensor]
 

@@ -25,9 +25,6 @@ from torch import Tensor
 from gradwright.derivatives.nodes import complexes, fourier, rule_of
 from gradwright.derivatives.second_order import lacks_second
 
-# torch 2.14's own torch.func.jvp does so when it is first called
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
-
 
 @dataclass(frozen=True)
 class Row:

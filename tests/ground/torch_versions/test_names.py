@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -243,6 +244,25 @@ def test_trying_leaves_the_caller_as_it_was() -> None:
             capability._all.remove(again)
     assert not [func for func in seen if "autocast" not in str(func) and "inference" not in str(func)]
     assert torch.equal(torch.get_rng_state(), state)
+
+
+WATCHED = """
+import pathlib, sys, tempfile, torch
+from gradwright.doctor.observe.clock import Clock
+from gradwright.doctor.observe.watch import Watch
+from gradwright.doctor.session.journal import Journal
+
+before = set(sys.modules)
+with Journal(pathlib.Path(tempfile.mkdtemp()) / "journal") as journal, Watch(journal, Clock()):
+    pass
+print([name for name in sorted(set(sys.modules) - before) if name.startswith(("torch", "sympy"))])
+"""
+
+
+def test_what_the_doctor_tries_at_the_start_of_every_script_loads_nothing_more_of_torch() -> None:
+    """The first optimizer of a process loads Dynamo (2 s), the first tangent torch's decompositions (0.4 s)."""
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 # --- each capability taken away --------------------------------------------------------------------------------------
