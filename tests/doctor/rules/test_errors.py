@@ -365,7 +365,7 @@ def test_an_error_is_explained_at_its_expression(work, code, text, words):
     assert finding.code == code
     assert text_at(finding.location) == text
     for word in words:
-        # Where apply is written in C, only the doctor's stand-in, which is not on here, has a frame that names the class.
+        # With apply in C only the doctor's stand-in for it, which is not on here, has a frame that names the class.
         assert word.replace("Combined has", "the Function has" if APPLY_IN_C else "Combined has") in told(finding)
 
 
