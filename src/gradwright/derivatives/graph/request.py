@@ -15,6 +15,9 @@ from gradwright.derivatives.graph.target import Target, Wrt, read_target, requir
 from gradwright.derivatives.graph.way import Way, find_way
 from gradwright.errors import DerivativeError, UsageError
 from gradwright.ground.graphs import graph_of, nodes_behind
+from gradwright.ground.torch_versions.capability import require
+from gradwright.ground.torch_versions.engine import ENGINE
+from gradwright.ground.torch_versions.nodes import NODES
 from gradwright.ground.torch_versions.tensors import version_of
 
 #: One axis for both, or the output's and the target's; None for a target that has no batch (a parameter).
@@ -69,6 +72,7 @@ def read_request(output: Tensor, wrt: Wrt, batch_dim: BatchDim, create_graph: bo
     """Read and judge the arguments.  Raises: UsageError, DerivativeError, each saying what to do."""
     if not isinstance(output, Tensor):
         raise UsageError(f"y is a {type(output).__name__}: give the tensor whose derivatives are wanted")
+    require(ENGINE, NODES)
     require_ordinary(output, "y")
     if output.ndim == 0:
         raise UsageError(

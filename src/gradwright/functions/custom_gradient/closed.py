@@ -22,13 +22,18 @@ from torch.overrides import TorchFunctionMode
 
 from gradwright.functions.custom_gradient.call import split
 from gradwright.functions.custom_gradient.contract import Inputs
-from gradwright.functions.custom_gradient.levels import forward_mode_is_on, unwrapped
+from gradwright.functions.custom_gradient.levels import unwrapped
 from gradwright.functions.custom_gradient.messages import complaint, listed
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.ground.outside import named_by, sources
 from gradwright.ground.tensors import tensors_in
 from gradwright.ground.torch_versions.dynamo import uncompiled, uncompiled_throughout
-from gradwright.ground.torch_versions.levels import forward_level, is_functorch_wrapped_tensor, set_forward_grad_enabled
+from gradwright.ground.torch_versions.levels import (
+    forward_level,
+    forward_mode_is_on,
+    is_functorch_wrapped_tensor,
+    set_forward_grad_enabled,
+)
 from gradwright.ground.torch_versions.modes import DisableTorchFunction
 from gradwright.ground.torch_versions.tensors import memory_id, version_of
 from gradwright.ground.torch_versions.trees import tree_leaves

@@ -22,9 +22,19 @@ from gradwright.functions.custom_gradient.portable import portable_function, run
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.trees import TENSOR
 from gradwright.ground.declared import surrogate_reason
+from gradwright.ground.torch_versions.capability import require
 from gradwright.ground.torch_versions.dynamo import break_graph, uncompiled
-from gradwright.ground.torch_versions.engine import current_graph_task_id
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level, unwrap_if_dead
+from gradwright.ground.torch_versions.engine import TASKS, current_graph_task_id
+from gradwright.ground.torch_versions.levels import (
+    FORWARD,
+    TRANSFORMS,
+    are_functorch_transforms_active,
+    forward_level,
+    unwrap_if_dead,
+)
+from gradwright.ground.torch_versions.modes import STATES, UNSEEN
+from gradwright.ground.torch_versions.tensors import TENSORS
+from gradwright.ground.torch_versions.trees import TREES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +49,7 @@ class CustomGradient:
     __qualname__: str
 
     def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any] | None = None) -> None:
+        require(TRANSFORMS, FORWARD, STATES, UNSEEN, TASKS, TENSORS, TREES)
         self._definition = Definition(Inputs.read(forward), reason=surrogate_reason(forward))
         self._portable: Any = None
         self._compiled: Any = None

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradwright.ground.torch_versions.dynamo import uncompiled
 from gradwright.ground.torch_versions.levels import (
     DisableFuncTorch,
     TransformType,
@@ -23,14 +22,6 @@ from gradwright.ground.torch_versions.levels import (
     maybe_get_level,
     retrieve_current_functorch_interpreter,
 )
-
-
-@uncompiled
-def forward_mode_is_on() -> bool:
-    """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""
-    if forward_level() >= 0:
-        return True
-    return any(level.key() == TransformType.Jvp for level in get_interpreter_stack() or ())
 
 
 def differentiating_levels() -> int:

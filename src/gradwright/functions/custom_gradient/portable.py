@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradwright.functions.custom_gradient.autocast import autocast_of
 from gradwright.functions.custom_gradient.call import Call
-from gradwright.functions.custom_gradient.levels import each_of_its_own, forward_mode_is_on
+from gradwright.functions.custom_gradient.levels import each_of_its_own
 from gradwright.functions.custom_gradient.mutated import require_unchanged, versions_of
 from gradwright.functions.custom_gradient.pushed import pushed_forward
 from gradwright.functions.custom_gradient.returned import Meta
@@ -18,7 +18,7 @@ from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.several import gradients_of
 from gradwright.functions.custom_gradient.trees import Layout
 from gradwright.ground.torch_versions.dynamo import uncompiled
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.levels import LEVELS, are_functorch_transforms_active, forward_mode_is_on
 from gradwright.ground.torch_versions.tensors import is_view
 
 
@@ -73,6 +73,8 @@ def run(
     """A call of what ``portable_function`` made: its output, and the layout of that."""
     call, leaves = Call.opened(definition, args, kwargs)
     call.transformed = are_functorch_transforms_active()
+    if call.transformed:
+        LEVELS.require()
     call.forward_mode = forward_mode_is_on()
     outputs = function.apply(call, *leaves)  # type: ignore[no-untyped-call]  # torch has no types here
     return call.output.fill(outputs), call.output

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gradwright.errors import UsageError
 from gradwright.functions.custom_gradient.call import Call
@@ -17,11 +16,8 @@ from gradwright.functions.custom_gradient.recomputed import tangents_of_residual
 from gradwright.functions.custom_gradient.returned import Meta
 from gradwright.functions.custom_gradient.transpose import NotLinear, transposed
 from gradwright.ground.torch_versions.levels import (
-    add_batch_dim,
-    is_batchedtensor,
-    maybe_get_level,
+    primal,
     set_forward_grad_enabled,
-    unwrap_batched,
 )
 
 
@@ -36,22 +32,10 @@ def pushed_forward(
     # jacfwd(jacfwd(f)) of any Function is silently zero. It is turned on again here, and the tangents of this level
     # are taken off what is computed with.
     with set_forward_grad_enabled(True):
-        pool = [_primal(tensor) for tensor in pool]
+        pool = [primal(tensor) for tensor in pool]
         rule = call.definition.jvp
         of_outputs = _given(call, rule, tangents, pool, metas) if rule else _derived(call, tangents, pool, metas)
         return [*of_outputs, *tangents_of_residuals(call, tangents, pool, metas)]
-
-
-def _primal(tensor: Tensor) -> Tensor:
-    """Without the tangent of this level."""
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return tensor
-    if is_batchedtensor(tensor):  # a vmap inside this level, for which unpacking has no batching rule
-        level = maybe_get_level(tensor)
-        values, axis = unwrap_batched(tensor, level)
-        return tensor if axis is None else add_batch_dim(_primal(values), axis, level)
-    primal: Tensor = forward_ad.unpack_dual(tensor, level=0).primal  # type: ignore[no-untyped-call]
-    return primal
 
 
 def _outs(call: Call, metas: Sequence[Meta]) -> Sequence[Meta]:

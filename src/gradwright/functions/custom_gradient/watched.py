@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from gradwright.functions.custom_gradient.levels import forward_mode_is_on
 from gradwright.functions.custom_gradient.messages import complaint
 from gradwright.ground.tensors import tensors_in
+from gradwright.ground.torch_versions.levels import forward_mode_is_on
 
 _CUTS = {torch.Tensor.detach, torch.detach, torch.Tensor.data.__get__}  # type: ignore[attr-defined]  # torch's stub calls `data` a tensor
 _EXITS = {torch.Tensor.numpy, torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__float__, torch.Tensor.__array__}

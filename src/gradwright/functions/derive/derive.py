@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from gradwright.ground.torch_versions.capability import require
+
 if TYPE_CHECKING:
     from gradwright.checking.report import Level
     from gradwright.functions.derive.derived import Derived
@@ -50,7 +52,11 @@ def derive(
     from gradwright.functions.derive.judging import judged
     from gradwright.functions.derive.subject import pose
     from gradwright.functions.derive.writing import written
+    from gradwright.ground.torch_versions.fakes import FAKES
+    from gradwright.ground.torch_versions.operators import OPERATORS
+    from gradwright.ground.torch_versions.tracing import TRACING
 
+    require(FAKES, OPERATORS, TRACING)
     subject = pose(forward, example_inputs, options)
     writing = written(subject, residuals == "inputs")
     derived = Derived(

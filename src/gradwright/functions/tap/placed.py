@@ -112,6 +112,7 @@ def _show(name: str, value: Any, every: int | None) -> None:
 def named_tensors(name: str, tree: Any) -> Iterator[tuple[str, Tensor]]:
     """Every tensor in nested lists, tuples and dicts, named by the way to it.
 
+    >>> import torch
     >>> [label for label, _ in named_tensors("h", {"a": torch.ones(1), "b": [3, (torch.ones(1),)]})]
     ["h['a']", "h['b'][1][0]"]
     """

@@ -96,6 +96,12 @@ class Capability:
         return f"torch {torch.__version__} {lack}, which is needed for {self.serves}"
 
 
+def require(*capabilities: Capability) -> None:
+    """Raises: UnsupportedTorch, for the first that this torch lacks."""
+    for one in capabilities:
+        one.require()
+
+
 def look_up(path: str, capability: Capability) -> Any:
     """What torch has under a dotted name, or a stand-in that raises UnsupportedTorch wherever it is called or read.
 

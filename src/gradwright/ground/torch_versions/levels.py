@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_variable
+from gradwright.ground.torch_versions.dynamo import uncompiled
 
 
 def _probe() -> str | None:
@@ -57,6 +58,7 @@ forward_level: Callable[[], int] = look_up_variable("torch.autograd.forward_ad._
 
 
 def _probe_levels() -> str | None:
+    """Without a jvp: the first one of a process makes torch load its decompositions (0.4 s)."""
     seen: list[tuple[bool, ...]] = []
     kept: list[Tensor] = []
 
@@ -80,16 +82,11 @@ def _probe_levels() -> str | None:
         kept.append(x)
         return x * x
 
-    def inside_jvp(x: Tensor) -> Tensor:
-        kinds = [level.key() for level in get_interpreter_stack() or ()]
-        seen.append((kinds == [TransformType.Jvp], forward_level() == 0, peek_interpreter_stack() is not None))
-        return x * x
-
     values = torch.ones(2, 3, dtype=torch.float64, device="cpu")
     torch.func.vmap(inside_vmap)(values)
     torch.func.grad(inside_grad)(values[0, 0])
-    torch.func.jvp(inside_jvp, (values,), (values,))
     seen.append((is_functorch_wrapped_tensor(kept[0]), not is_functorch_wrapped_tensor(unwrap_if_dead(kept[0]))))
+    seen.append((hasattr(TransformType, "Jvp"),))
     return None if all(map(all, seen)) else f"its levels read as {seen}"
 
 
@@ -113,3 +110,23 @@ retrieve_current_functorch_interpreter: Callable[[], Any] = look_up(
 temporarily_clear_interpreter_stack: Callable[[], AbstractContextManager[object]] = look_up(
     "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", LEVELS
 )
+
+
+@uncompiled
+def forward_mode_is_on() -> bool:
+    """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""
+    if forward_level() >= 0:
+        return True
+    return any(level.key() == TransformType.Jvp for level in get_interpreter_stack() or ())
+
+
+def primal(tensor: Tensor) -> Tensor:
+    """Without the tangent of the innermost forward-mode level."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor
+    if is_batchedtensor(tensor):  # a vmap inside this level, for which unpacking has no batching rule
+        level = maybe_get_level(tensor)
+        values, axis = unwrap_batched(tensor, level)
+        return tensor if axis is None else add_batch_dim(primal(values), axis, level)
+    bare: Tensor = forward_ad.unpack_dual(tensor, level=0).primal  # type: ignore[no-untyped-call]  # torch has no types here
+    return bare

@@ -17,20 +17,28 @@ from gradwright.errors import UsageError
 from gradwright.ground.torch_versions.apply import quick_apply
 from gradwright.ground.torch_versions.dynamo import uncompiled_throughout
 from gradwright.ground.torch_versions.levels import (
+    LEVELS,
     are_functorch_transforms_active,
     forward_level,
+    forward_mode_is_on,
     is_legacy_batchedtensor,
+    primal,
     set_forward_grad_enabled,
     unwrap_if_dead,
 )
 from gradwright.kernels.autograd.cotangents import back_operands, keep, kept
 from gradwright.kernels.autograd.fusion import Fusion
-from gradwright.kernels.autograd.levels import forward_mode_is_on, primal
 
 
 def transforms_are_on() -> bool:
     """Is there a level of torch.func, or of forward mode?"""
     return are_functorch_transforms_active() or forward_level() >= 0
+
+
+def require_transforms() -> None:
+    """Raises: UnsupportedTorch, under a transform that this torch does not let be looked into."""
+    if are_functorch_transforms_active():
+        LEVELS.require()
 
 
 @uncompiled_throughout
@@ -41,6 +49,7 @@ def fused(fusion: Fusion, operands: Sequence[Any]) -> tuple[Tensor, ...]:
     one is recorded and an operand requires a gradient.  Cost: one launch; its backward is one launch too.
     """
     if transforms_are_on():
+        require_transforms()
         return _Transformed.apply(fusion, *operands)  # type: ignore[no-untyped-call,no-any-return]
     alive, needs_graph = looked_at(operands)
     return _apply(fusion, *alive) if needs_graph else fusion.run(alive)

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gradwright.ground.torch_versions.modes import get_tracing_state, len_torch_dispatch_stack
+from gradwright.ground.torch_versions.capability import require
+from gradwright.ground.torch_versions.levels import FORWARD, TRANSFORMS
+from gradwright.ground.torch_versions.modes import DISPATCH, STATES, get_tracing_state, len_torch_dispatch_stack
 from gradwright.ground.torch_versions.tensors import is_zerotensor
 from gradwright.kernels.formula.program import Program
 from gradwright.kernels.launch.plain import PlainLaunch
@@ -67,6 +69,7 @@ class Fusion:
         outputs: Sequence[Output],
         precision: torch.dtype,
     ) -> None:
+        require(TRANSFORMS, FORWARD, STATES, DISPATCH)
         self.program = program
         self.full = full
         self.metas = tuple(metas)
