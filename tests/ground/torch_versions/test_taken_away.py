@@ -16,19 +16,24 @@ from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS
 pytestmark = pytest.mark.xdist_group("torch without a part of it")  # one process tries them all
 
 #: The doors of the library that are off without it. All others work.
-IN_PYTHON = {"custom_gradient", "custom_gradient in vmap"}
+IN_PYTHON = {"custom_gradient", "custom_gradient in vmap", "derive"}
 DOORS = {
     "torch._C._are_functorch_transforms_active": {
         *(*IN_PYTHON, "batch_jacobian", "checkpoint", "elementwise", "laplacian", "losses"),
     },
     "torch._C._functorch": {"custom_gradient in vmap"},
+    "torch.autograd.forward_ad._current_level": {*IN_PYTHON, "elementwise"},
     "torch.utils._python_dispatch.TorchDispatchMode": {"elementwise", "losses"},
     "torch._C.DisableTorchFunction": IN_PYTHON,
     "torch._C._get_tracing_state": {*IN_PYTHON, "elementwise", "losses"},
+    "torch._C._current_graph_task_id": IN_PYTHON,
+    "Tensor._version, Tensor._base": IN_PYTHON,
+    "torch.utils._pytree": {*IN_PYTHON, "checkpoint"},
     "torch.autograd.graph._engine_run_backward": {"batch_jacobian", "laplacian"},
+    "the nodes of a graph (node._saved_self, node._input_metadata)": {"batch_jacobian", "laplacian"},
     "torch._subclasses.FakeTensorMode": {"derive"},
+    "OpOverload._schema": {"derive"},
     "torch.fx.experimental": {"derive"},
-    "torch.utils._pytree": {*IN_PYTHON, "checkpoint", "derive"},
     "torch._C._autograd._enable_profiler_legacy": {"memory"},
 }
 #: Without these the doctor can't watch custom Functions: it says so, and the wrong gradient is not found.
