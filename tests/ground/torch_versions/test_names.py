@@ -246,6 +246,20 @@ def test_trying_leaves_the_caller_as_it_was() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_memory_is_measured_without_the_old_profiler_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gradwright.ground.memory import memory_of
+    from gradwright.ground.torch_versions import profiler
+
+    def work() -> torch.Tensor:
+        return (torch.zeros(1000) + torch.zeros(1000)).exp()
+
+    before = memory_of(work, torch.device("cpu"))
+    monkeypatch.setattr(profiler, "_before_kineto", None)
+    assert memory_of(work, torch.device("cpu")) == before
+
+
 WATCHED = """
 import pathlib, sys, tempfile, torch
 from gradwright.doctor.observe.clock import Clock

@@ -34,7 +34,6 @@ DOORS = {
     "torch._subclasses.FakeTensorMode": {"derive"},
     "OpOverload._schema": {"derive"},
     "torch.fx.experimental": {"derive"},
-    "torch._C._autograd._enable_profiler_legacy": {"memory"},
 }
 #: Without these the doctor can't watch custom Functions: it says so, and the wrong gradient is not found.
 UNWATCHED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gradwright.ground.torch_versions.capability import Capability, look_up
+from gradwright.ground.torch_versions.capability import Capability, look_up, resolve
 
 
 def _probe() -> str | None:
@@ -15,29 +15,51 @@ def _probe() -> str | None:
     return None if 4000 in changes and sum(changes) == 4000 else f"it saw {changes}"
 
 
-#: Allocations on the CPU. torch is about to give up this profiler (pytorch #192543).
-ALLOCATIONS = Capability("torch._C._autograd._enable_profiler_legacy", "measuring memory on the CPU", _probe)
-
-_enable: Callable[..., None] = look_up("torch._C._autograd._enable_profiler_legacy", ALLOCATIONS)
-_disable: Callable[[], Any] = look_up("torch._C._autograd._disable_profiler_legacy", ALLOCATIONS)
-_Config: Any = look_up("torch._C._profiler.ProfilerConfig", ALLOCATIONS)
-_State: Any = look_up("torch._C._profiler.ProfilerState", ALLOCATIONS)
-_Extras: Any = look_up("torch._C._profiler._ExperimentalConfig", ALLOCATIONS)
+#: Allocations on the CPU.
+ALLOCATIONS = Capability("torch.profiler's events of memory", "measuring memory on the CPU", _probe)
 
 
 def list_allocations(work: Callable[[], object]) -> list[int]:
     """Every allocation (bytes) and release (minus bytes) of this thread during ``work``, in their order.
 
-    By the profiler that torch had before Kineto: it keeps its events to its thread, and writes nothing to stderr.
-    Raises: what ``work`` raises; UnsupportedTorch.
+    By the profiler that torch had before Kineto: it keeps its events to its thread, and writes nothing to stderr. Torch
+    is about to give it up (pytorch #192543); where it is gone, by Kineto.
+    Raises: what ``work`` raises.
     """
-    _enable(_Config(_State.CPU, False, True, False, False, False, _Extras()))
+    return _list_by_kineto(work) if _before_kineto is None else _list_before_kineto(work, *_before_kineto)
+
+
+def _find_names_before_kineto() -> tuple[Any, ...] | None:
+    names = ("_autograd._enable_profiler_legacy", "_autograd._disable_profiler_legacy")
+    kinds = ("_profiler.ProfilerConfig", "_profiler.ProfilerState", "_profiler._ExperimentalConfig")
+    try:
+        return tuple(resolve(f"torch._C.{name}") for name in (*names, *kinds))
+    except AttributeError:
+        return None
+
+
+_before_kineto = _find_names_before_kineto()
+
+
+def _list_before_kineto(
+    work: Callable[[], object], enable: Any, disable: Any, config: Any, state: Any, extras: Any
+) -> list[int]:
+    enable(config(state.CPU, False, True, False, False, False, extras()))
     try:
         made = work()
     finally:
-        threads = _disable()
+        threads = disable()
     del made
     return [event.cpu_memory_usage() for events in threads for event in events if str(event.kind()) == "memory_alloc"]
+
+
+def _list_by_kineto(work: Callable[[], object]) -> list[int]:
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
+        made = work()
+    del made
+    results: Any = profile.profiler.kineto_results  # type: ignore[union-attr]  # it has run
+    return [event.nbytes() for event in results.events() if event.name() == "[memory]"]
 
 
 def _probe_type() -> str | None:
