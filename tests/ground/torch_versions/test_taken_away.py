@@ -57,6 +57,10 @@ def tried() -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in found}
 
 
+def test_what_is_expected_names_capabilities() -> None:
+    assert UNWATCHED | set(DOORS) <= set(CAPABILITIES)
+
+
 @pytest.mark.parametrize("name", CAPABILITIES)
 def test_without_one_thing_only_what_needs_it_is_off(name: str, tried: dict[str, dict[str, Any]]) -> None:
     found = tried[name]

@@ -58,7 +58,7 @@ def _list_by_kineto(work: Callable[[], object]) -> list[int]:
     with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
         made = work()
     del made
-    results: Any = profile.profiler.kineto_results  # type: ignore[union-attr]  # it has run
+    results: Any = profile.profiler.kineto_results
     return [event.nbytes() for event in results.events() if event.name() == "[memory]"]
 
 
