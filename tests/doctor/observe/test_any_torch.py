@@ -31,6 +31,7 @@ from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS, Report
 from gradwright.ground.torch_versions import apply
 from gradwright.ground.torch_versions.capability import Capability
+from gradwright.ground.torch_versions.nodes import UnreadableNode
 
 LOOKERS = [HandUpdateWatch, *(kind for file in list_files() for kind in lookers_in(file))]
 
@@ -215,6 +216,19 @@ def test_a_looker_that_fails_later_is_asked_no_more_and_costs_the_others_nothing
     assert calls_of(report) == (3, 3, 3, 3)
     assert [item.what for item in report.not_examined] == ["part of what the script did"]
     assert "_a_name_that_is_gone" in (tmp_path / "journal").read_text()
+
+
+def test_a_looker_that_meets_a_node_it_cannot_read_is_taken_off_and_named(
+    watched: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Looker, *_: object) -> None:
+        raise UnreadableNode("SumBackward0", "dim")
+
+    monkeypatch.setattr(KeptGraphs, "before_backward", fail)
+    report = watched()
+    (line,) = report.not_examined
+    assert line.what == KeptGraphs.looks_at and "saves no 'dim' in SumBackward0" in line.why
+    assert calls_of(report) == (3, 3, 3, 3)
 
 
 @pytest.mark.parametrize("when", ["facts", "remove"])

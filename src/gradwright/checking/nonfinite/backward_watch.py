@@ -59,7 +59,7 @@ class Walk:
                 continue
             number = len(self._nodes)
             label = node.metadata.get(KEY)
-            if label is None and consumer >= 0 and not (forward_class(node) is not None):
+            if label is None and consumer >= 0 and forward_class(node) is None:
                 label = self._labels[consumer]  # the inner steps of one operation
             self._nodes.append(node)
             self._labels.append(label)

@@ -53,11 +53,7 @@ _NOT_THE_USERS = ("torch.", *_OURS)
 class FunctionWatch:
     """Stands in for ``Function.apply`` while it is installed; torch's own Functions pass untouched."""
 
-    needs: ClassVar[tuple[Capability, ...]] = (
-        APPLY,
-        TRANSFORMS,
-        NODES,
-    )
+    needs: ClassVar[tuple[Capability, ...]] = (APPLY, TRANSFORMS, NODES)
 
     def __init__(
         self,

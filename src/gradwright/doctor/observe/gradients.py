@@ -81,11 +81,7 @@ class GradientWatch:
     ``pulse`` before each call, outside of what is guarded: it may stop the script.
     """
 
-    needs: ClassVar[tuple[Capability, ...]] = (
-        SEQUENCE,
-        TRANSFORMS,
-        UNSEEN,
-    )
+    needs: ClassVar[tuple[Capability, ...]] = (SEQUENCE, TRANSFORMS, UNSEEN)
 
     def __init__(
         self,

@@ -199,10 +199,13 @@ class Watch:
         for looker in self.lookers:
             try:
                 ask(looker)
-            except Exception:
+            except Exception as error:
                 self.lookers = [other for other in self.lookers if other is not looker]
                 guarded(looker.remove, self._fault)()
-                self._fault(traceback.format_exc())
+                if isinstance(error, UnsupportedTorch):
+                    self._journal.add(NotExamined(looker.looks_at, str(error)))
+                else:
+                    self._fault(traceback.format_exc())
 
     def _fault(self, text: str) -> None:
         """Something of ours failed inside the script: the script goes on, and it is said, once."""

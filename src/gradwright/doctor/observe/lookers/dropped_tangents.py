@@ -33,10 +33,7 @@ class DroppedTangents(Looker):
     """Stands in for the call of an operator object; outside forward mode it asks for one number and passes on."""
 
     looks_at = "custom operators that drop tangents in forward mode"
-    needs = (
-        FORWARD,
-        CUSTOM,
-    )
+    needs = (FORWARD, CUSTOM)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

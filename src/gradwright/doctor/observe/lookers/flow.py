@@ -79,12 +79,7 @@ class FlowLooker(Looker):
     """Cost: at a look a walk over the graph and a pass over the chain's gradients; nothing at other steps."""
 
     looks_at = "how gradients grow, shrink or end from layer to layer"
-    needs = (
-        TRANSFORMS,
-        MODULES,
-        NODES,
-        TENSORS,
-    )
+    needs = (TRANSFORMS, MODULES, NODES, TENSORS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

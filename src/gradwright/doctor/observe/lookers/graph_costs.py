@@ -57,12 +57,7 @@ class GraphCostLooker(Looker):
     """Cost: a walk over the graph at a few steps; if something is found, a step under a function mode and a trial."""
 
     looks_at = "operations whose backward costs more than it must"
-    needs = (
-        SEQUENCE,
-        TRANSFORMS,
-        FUNCTIONS,
-        NODES,
-    )
+    needs = (SEQUENCE, TRANSFORMS, FUNCTIONS, NODES)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

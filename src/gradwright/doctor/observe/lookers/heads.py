@@ -56,13 +56,7 @@ class HeadLooker(Looker):
     """Walks from each root a few nodes down."""
 
     looks_at = "how outputs and targets enter the losses"
-    needs = (
-        SEQUENCE,
-        TRANSFORMS,
-        FUNCTIONS,
-        MODULES,
-        NODES,
-    )
+    needs = (SEQUENCE, TRANSFORMS, FUNCTIONS, MODULES, NODES)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -24,10 +24,7 @@ class HostSyncs(Looker):
     nothing where there is no GPU."""
 
     looks_at = "where the script waits for a GPU"
-    needs = (
-        TRANSFORMS,
-        FUNCTIONS,
-    )
+    needs = (TRANSFORMS, FUNCTIONS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

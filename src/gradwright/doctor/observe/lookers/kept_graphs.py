@@ -68,10 +68,7 @@ class KeptGraphs(Looker):
     """Cost: a walk along one path of the graph at each of the first steps, and no more where nothing is kept."""
 
     looks_at = "graphs that are kept from step to step"
-    needs = (
-        SEQUENCE,
-        TRANSFORMS,
-    )
+    needs = (SEQUENCE, TRANSFORMS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -61,13 +61,7 @@ class ModeLooker(Looker):
     """Follows ``Module.train`` and the blocks without gradients."""
 
     looks_at = "train and eval mode, and blocks without gradients"
-    needs = (
-        TRANSFORMS,
-        FUNCTIONS,
-        KINDS,
-        MODULES,
-        TENSORS,
-    )
+    needs = (TRANSFORMS, FUNCTIONS, KINDS, MODULES, TENSORS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

@@ -52,10 +52,7 @@ class NormalisedZerosLooker(Looker):
     """Stands in for ``torch.nn.functional.normalize``."""
 
     looks_at = "rows of zeros that are normalized"
-    needs = (
-        SEQUENCE,
-        TRANSFORMS,
-    )
+    needs = (SEQUENCE, TRANSFORMS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

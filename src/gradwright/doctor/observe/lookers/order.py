@@ -37,12 +37,7 @@ class Order(Looker):
     """
 
     looks_at = "the order of clearing, backward, clipping and step"
-    needs = (
-        SEQUENCE,
-        NODES,
-        SCHEDULERS,
-        TENSORS,
-    )
+    needs = (SEQUENCE, NODES, SCHEDULERS, TENSORS)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)

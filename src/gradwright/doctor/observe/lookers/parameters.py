@@ -50,12 +50,7 @@ class ParameterLooker(Looker):
     """See NOTE [looks at parameters]."""
 
     looks_at = "which parameters get gradients and which an optimizer holds"
-    needs = (
-        SEQUENCE,
-        TRANSFORMS,
-        FUNCTIONS,
-        MODULES,
-    )
+    needs = (SEQUENCE, TRANSFORMS, FUNCTIONS, MODULES)
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
