@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from gradwright.doctor.observe.lookers import dropped_backwards
 from gradwright.doctor.observe.watch import Watch
 from gradwright.doctor.session.facts import BackwardDropped, TangentDropped
 from gradwright.doctor.session.journal import Journal, fold
+from gradwright.ground.torch_versions import capability, dynamo
+from gradwright.ground.torch_versions.capability import Capability, lacking
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by torch.func.jvp itself
 
@@ -71,7 +74,7 @@ def test_dynamos_module_is_waited_for_and_left_as_it_was(monkeypatch, tmp_path: 
         "class AutogradFunctionVariable:\n    def call_apply(self, tx):\n        return 'traced'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(dropped_backwards, "_MODULE", name)
+    monkeypatch.setattr(dropped_backwards, "TRACING_MODULE", name)
     finders = list(sys.meta_path)
 
     def work():
@@ -93,10 +96,17 @@ def test_a_fault_of_ours_while_dynamo_traces_is_told_and_the_trace_goes_on(monke
         "class AutogradFunctionVariable:\n    def call_apply(self, tx):\n        return 'traced'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(dropped_backwards, "_MODULE", name)
+    monkeypatch.setattr(dropped_backwards, "TRACING_MODULE", name)
     results = []
     report = watched(lambda: results.append(__import__(name).AutogradFunctionVariable().call_apply(None)), tmp_path)
     assert results == ["traced"]
     assert any("the watching failed" in item.why for item in report.not_examined)
     assert list(report.of(BackwardDropped)) == []
     del sys.modules[name]
+
+
+def test_a_dynamo_that_traces_functions_in_another_way_is_known_to_lack_it(monkeypatch) -> None:
+    monkeypatch.setattr(dynamo, "TRACED", Capability(dynamo.TRACED.name, dynamo.TRACED.serves))
+    assert dynamo.find_traced_apply(SimpleNamespace(AutogradFunctionVariable=SimpleNamespace(tp_call=None))) is None
+    assert dynamo.TRACED in lacking() and "call_apply" in dynamo.TRACED.describe()
+    capability._all.remove(dynamo.TRACED)
