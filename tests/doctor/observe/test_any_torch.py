@@ -29,7 +29,7 @@ from gradwright.doctor.rules import judge
 from gradwright.doctor.session.facts import FunctionCalls, GradientCalls, OptimizerSteps
 from gradwright.doctor.session.journal import Journal, fold
 from gradwright.doctor.session.model import CUSTOM_FUNCTIONS, GRADIENT_CALLS, Report
-from gradwright.ground.torch_versions import apply
+from gradwright.ground.torch_versions import apply, capability
 from gradwright.ground.torch_versions.capability import Capability
 from gradwright.ground.torch_versions.nodes import UnreadableNode
 
@@ -177,6 +177,7 @@ def test_functions_whose_backwards_cannot_be_seen_are_not_watched_at_all(
 ) -> None:
     """Else their backwards would be told as never called."""
     monkeypatch.setattr(apply, "BackwardCFunction", type("Renamed", (), {"apply_once_more": None}))
+    monkeypatch.setattr(capability, "_all", [*capability._all])
     monkeypatch.setattr(apply, "APPLY", Capability("Function.apply", "watching custom Functions"))
     report = watched()
     (left_out,) = report.not_examined

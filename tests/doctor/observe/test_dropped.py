@@ -106,7 +106,7 @@ def test_a_fault_of_ours_while_dynamo_traces_is_told_and_the_trace_goes_on(monke
 
 
 def test_a_dynamo_that_traces_functions_in_another_way_is_known_to_lack_it(monkeypatch) -> None:
+    monkeypatch.setattr(capability, "_all", [*capability._all])
     monkeypatch.setattr(dynamo, "TRACED", Capability(dynamo.TRACED.name, dynamo.TRACED.serves))
     assert dynamo.find_traced_apply(SimpleNamespace(AutogradFunctionVariable=SimpleNamespace(tp_call=None))) is None
     assert dynamo.TRACED in lacking() and "call_apply" in dynamo.TRACED.describe()
-    capability._all.remove(dynamo.TRACED)
