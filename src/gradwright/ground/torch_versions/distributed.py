@@ -6,6 +6,7 @@ from typing import Any
 
 import torch.distributed as distributed
 
+from gradwright.errors import UnsupportedTorch
 from gradwright.ground.torch_versions.capability import Capability
 
 
@@ -19,14 +20,18 @@ SHARDS = Capability("FSDPModule._get_fsdp_state", "accumulation over a model tha
 
 
 def shard_groups(module: Any) -> list[Any]:
-    """The groups of parameters that a module of FSDP2's is sharded in. Raises: UnsupportedTorch."""
-    state = getattr(module, "_get_fsdp_state", None)
-    groups = getattr(state(), "_fsdp_param_groups", None) if state is not None else None
-    if groups is None:
-        SHARDS.missing = ["FSDPModule._get_fsdp_state()._fsdp_param_groups"]
-        SHARDS.require()
-    found: list[Any] = list(groups or ())
-    return found
+    """The groups of parameters that a module of FSDP2's is sharded in: a list of them in torch 2.13, one in 2.9.
+
+    Raises: UnsupportedTorch.
+    """
+    of_module = getattr(module, "_get_fsdp_state", None)
+    state: Any = of_module() if of_module is not None else None
+    if hasattr(state, "_fsdp_param_groups"):
+        return list(state._fsdp_param_groups)
+    if hasattr(state, "_fsdp_param_group"):
+        return [group for group in [state._fsdp_param_group] if group is not None]
+    SHARDS.missing = ["FSDPModule._get_fsdp_state()._fsdp_param_groups"]
+    raise UnsupportedTorch(SHARDS.describe())
 
 
 def flatten_mesh(mesh: Any) -> Any:
