@@ -260,6 +260,17 @@ def test_memory_is_measured_without_the_old_profiler_too(monkeypatch: pytest.Mon
     assert memory_of(work, torch.device("cpu")) == before
 
 
+def test_it_is_tried_where_no_thread_can_be_started_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(capability, "_all", [*capability._all])
+    monkeypatch.setattr(capability.threading.Thread, "start", refuse)  # type: ignore[attr-defined]  # its own import
+    tried: list[int] = []
+    assert capability.Capability("an example", "a test", lambda: tried.append(1)).find_fault() is None  # type: ignore[func-returns-value]
+    assert tried == [1]
+
+
 WATCHED = """
 import pathlib, sys, tempfile, torch
 from gradwright.doctor.observe.clock import Clock

@@ -60,8 +60,12 @@ class Capability:
                 self._try()
             else:
                 thread = threading.Thread(target=self._try, name="gradwright-probe")
-                thread.start()
-                thread.join()
+                try:
+                    thread.start()
+                except RuntimeError:  # there can be none, as when the interpreter ends
+                    self._try()
+                else:
+                    thread.join()
         return self._fault
 
     def _try(self) -> None:
