@@ -10,17 +10,17 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import os
 import re
 import sys
-import sysconfig
 import textwrap
 import types
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gradwright.checking.counterexample.literals import NoLiteral, literal
+from gradwright.ground.installed import is_installed
 
 
 class NoSource(Exception):
@@ -121,8 +121,7 @@ def _is_installed(module: str) -> bool:
     if root in sys.stdlib_module_names and root != "__main__":
         return True
     path = getattr(sys.modules.get(root), "__file__", None)
-    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return path is not None and any(Path(path).is_relative_to(place) for place in places if place)
+    return path is not None and is_installed(os.path.realpath(path))
 
 
 def _is_found(module: str, value: Any) -> bool:
