@@ -57,7 +57,7 @@ def compose(graph: Graph, choice: Choice, spec: pytree.TreeSpec) -> Parts:
     return Parts(
         forward=forward.lines,
         returned=structured(spec, outputs),
-        is_flat=spec.is_leaf() or (spec.type is tuple and all(child.is_leaf() for child in spec.children())),
+        is_flat=spec.is_leaf() or (spec.type is tuple and all(child.is_leaf() for child in pytree.children_of(spec))),
         returns_an_input=any(node in graph.inputs for node in graph.outputs),
         outputs=outputs,
         saved=saved,
@@ -201,7 +201,7 @@ def unpacked(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
     """Statements that take each cotangent out of `grad_output`, which has the structure of the output."""
     if spec.is_leaf():
         return []
-    if spec.type in (tuple, list) and all(child.is_leaf() for child in spec.children()):
+    if spec.type in (tuple, list) and all(child.is_leaf() for child in pytree.children_of(spec)):
         return [f"{', '.join(names)}{',' if len(names) == 1 else ''} = grad_output"]
     waiting, lines = list(names), []
 
@@ -212,7 +212,7 @@ def unpacked(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
                 lines.append(f"{name} = {path}")
             return
         keys = part.context if part.type is dict else range(part.num_children)
-        for key, child in zip(keys, part.children(), strict=True):
+        for key, child in zip(keys, pytree.children_of(part), strict=True):
             walk(child, f"{path}[{key!r}]")
 
     walk(spec, "grad_output")
@@ -226,7 +226,7 @@ def structured(spec: pytree.TreeSpec, leaves: Sequence[str]) -> str:
     def text(part: pytree.TreeSpec) -> str:
         if part.is_leaf():
             return waiting.pop(0)
-        inner = [text(child) for child in part.children()]
+        inner = [text(child) for child in pytree.children_of(part)]
         if part.type is tuple:
             return f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
         if part.type is list:

@@ -19,6 +19,7 @@ def _probe() -> str | None:
     doubled = tree_map(lambda leaf: 2 * leaf, tree)
     whole = leaves == tree_leaves(tree) == [1, 2, 3, 4, 5] and tree_unflatten(leaves, spec) == tree
     whole = whole and tree_structure(tree) == spec and spec.flatten_up_to(doubled) == [2, 4, 6, 8, 10]
+    whole = whole and [child.num_leaves for child in children_of(spec)] == [3, 2]
     return None if whole and doubled == {"a": [2, (4, 6)], "b": _Pair(8, 10)} else f"its leaves are {leaves}"
 
 
@@ -44,3 +45,9 @@ else:
 register_dataclass: Callable[..., None] = look_up("torch.utils._pytree.register_dataclass", TREES)
 #: The types that are nodes of a tree.
 SUPPORTED_NODES: Any = look_up("torch.utils._pytree.SUPPORTED_NODES", TREES)
+
+
+def children_of(spec: TreeSpec) -> list[TreeSpec]:
+    """The specs of a tree's branches; torch 2.9 has them as a field."""
+    children: list[TreeSpec] = spec.children() if hasattr(spec, "children") else spec.children_specs
+    return children
