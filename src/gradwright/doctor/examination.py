@@ -77,9 +77,9 @@ def note_lacking(journal: Journal) -> None:
     """What this torch was found to lack, where nothing has said so yet."""
     from gradwright.ground.torch_versions.capability import lacking
 
-    said = {item.why for item in fold(journal.path).not_examined}
-    found = [one for one in lacking() if one.of_doctor]
-    journal.add(*(NotExamined(one.serves, one.describe()) for one in found if one.describe() not in said))
+    if found := [one for one in lacking() if one.of_doctor]:
+        said = {item.why for item in fold(journal.path).not_examined}
+        journal.add(*(NotExamined(one.serves, one.describe()) for one in found if one.describe() not in said))
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:
