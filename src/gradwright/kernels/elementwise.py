@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from gradwright.ground.torch_versions.dynamo import break_graph, uncompiled_throughout
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, is_transformed
 from gradwright.ground.torch_versions.modes import get_tracing_state, is_any_autocast_enabled, len_torch_dispatch_stack
-from gradwright.kernels.autograd.fused import transforms_are_on
 from gradwright.kernels.autograd.one_pass import Prediction
 from gradwright.kernels.calls import shown
 from gradwright.kernels.calls.asked import definition_of
@@ -54,7 +53,7 @@ class Elementwise:
 
     @uncompiled_throughout
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        if (len_torch_dispatch_stack() or get_tracing_state() is not None) and not transforms_are_on():
+        if (len_torch_dispatch_stack() or get_tracing_state() is not None) and not is_transformed():
             return self._traced(args, kwargs)
         values, folded = self._binding.bind(args, kwargs)
         key: tuple[Any, ...] = (

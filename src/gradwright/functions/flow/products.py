@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from gradwright.functions.flow.explicit import Leaves
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
+from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, is_transformed
 
 Function = Callable[..., Leaves]
 
 
 def plainly() -> bool:
     """Is this an ordinary backward, of which nobody wants a derivative?"""
-    return not (torch.is_grad_enabled() or forward_level() >= 0 or are_functorch_transforms_active())
+    return not (torch.is_grad_enabled() or is_transformed())
 
 
 class Pullback:

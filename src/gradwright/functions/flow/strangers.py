@@ -16,16 +16,16 @@ from gradwright.ground.graphs import graph_of
 from gradwright.ground.outside import named_by, sources
 from gradwright.ground.tensors import tensors_in
 from gradwright.ground.torch_versions.levels import (
-    are_functorch_transforms_active,
     forward_level,
     is_functorch_wrapped_tensor,
+    is_transformed,
 )
 from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 
 def derivatives_wanted() -> bool:
     """Is anything recorded, or transformed, just now?"""
-    return torch.is_grad_enabled() or forward_mode_is_on() or are_functorch_transforms_active()
+    return torch.is_grad_enabled() or is_transformed()
 
 
 class Strangers(TorchFunctionMode):
@@ -52,7 +52,7 @@ def is_active(tensor: Tensor) -> bool:
     """Does a derivative by it, or along it, go on?"""
     if tensor.requires_grad or is_functorch_wrapped_tensor(tensor):
         return True
-    return forward_mode_is_on() and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
+    return forward_level() >= 0 and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # torch has no types here
 
 
 def bare(tensor: Tensor) -> Tensor:
@@ -74,12 +74,7 @@ def has_other_roots(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool
         root = getattr(node, "variable", None)
         if isinstance(root, Tensor) and id(root) not in known:
             return True
-    return any(forward_mode_is_on() and forward_ad.unpack_dual(output).tangent is not None for output in outputs)  # type: ignore[no-untyped-call]  # torch has no types here
-
-
-def forward_mode_is_on() -> bool:
-    """Is forward mode at work?"""
-    return forward_level() >= 0
+    return any(forward_level() >= 0 and forward_ad.unpack_dual(output).tangent is not None for output in outputs)  # type: ignore[no-untyped-call]  # torch has no types here
 
 
 def modules_of(function: Any) -> Iterator[nn.Module]:

@@ -112,6 +112,11 @@ temporarily_clear_interpreter_stack: Callable[[], AbstractContextManager[object]
 )
 
 
+def is_transformed() -> bool:
+    """Is there a level of torch.func, or of forward mode?"""
+    return are_functorch_transforms_active() or forward_level() >= 0
+
+
 @uncompiled
 def forward_mode_is_on() -> bool:
     """Is there a forward-mode level, of torch.autograd.forward_ad or of torch.func.jvp?"""

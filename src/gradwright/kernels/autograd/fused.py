@@ -19,26 +19,15 @@ from gradwright.ground.torch_versions.dynamo import uncompiled_throughout
 from gradwright.ground.torch_versions.levels import (
     LEVELS,
     are_functorch_transforms_active,
-    forward_level,
     forward_mode_is_on,
     is_legacy_batchedtensor,
+    is_transformed,
     primal,
     set_forward_grad_enabled,
     unwrap_if_dead,
 )
 from gradwright.kernels.autograd.cotangents import back_operands, keep, kept
 from gradwright.kernels.autograd.fusion import Fusion
-
-
-def transforms_are_on() -> bool:
-    """Is there a level of torch.func, or of forward mode?"""
-    return are_functorch_transforms_active() or forward_level() >= 0
-
-
-def require_transforms() -> None:
-    """Raises: UnsupportedTorch, under a transform that this torch does not let be looked into."""
-    if are_functorch_transforms_active():
-        LEVELS.require()
 
 
 @uncompiled_throughout
@@ -48,8 +37,9 @@ def fused(fusion: Fusion, operands: Sequence[Any]) -> tuple[Tensor, ...]:
     Operands: those of the fusion, then its factors. Results: one new tensor for each of its outputs, with a graph where
     one is recorded and an operand requires a gradient.  Cost: one launch; its backward is one launch too.
     """
-    if transforms_are_on():
-        require_transforms()
+    if is_transformed():
+        if are_functorch_transforms_active():
+            LEVELS.require()
         return _Transformed.apply(fusion, *operands)  # type: ignore[no-untyped-call,no-any-return]
     alive, needs_graph = looked_at(operands)
     return _apply(fusion, *alive) if needs_graph else fusion.run(alive)

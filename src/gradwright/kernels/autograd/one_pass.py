@@ -19,9 +19,9 @@ from torch import Tensor
 from gradwright.ground.torch_versions.apply import quick_apply
 from gradwright.ground.torch_versions.dynamo import uncompiled_throughout
 from gradwright.ground.torch_versions.engine import top_saved_tensors_default_hooks
-from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor, is_transformed
 from gradwright.kernels.autograd.cotangents import keep, kept
-from gradwright.kernels.autograd.fused import fused, looked_at, pulled_back, transforms_are_on
+from gradwright.kernels.autograd.fused import fused, looked_at, pulled_back
 from gradwright.kernels.autograd.fusion import Fusion
 
 MISSES = 2  # in a row, after which nothing is predicted until an upstream comes twice
@@ -67,7 +67,7 @@ class _OnePass(torch.autograd.Function):
         fusion: Fusion = ctx.fusion
         operands = kept(ctx)
         wanted: tuple[bool, ...] = ctx.needs_input_grad[2:]
-        if torch.is_grad_enabled() or transforms_are_on() or is_legacy_batchedtensor(cotangent):
+        if torch.is_grad_enabled() or is_transformed() or is_legacy_batchedtensor(cotangent):
             return None, None, *pulled_back(fusion, operands, (cotangent,), wanted)
         upstream = cotangent.item()
         ctx.prediction.learn(upstream)
@@ -81,7 +81,7 @@ _apply = quick_apply(_OnePass)
 @uncompiled_throughout
 def scalar(fusion: Fusion, prediction: Prediction, operands: Sequence[Any]) -> Tensor:
     """The only output of a launch on a CPU, which is a scalar: as ``fused``, with its gradients computed beside it."""
-    if torch.is_grad_enabled() and not transforms_are_on() and top_saved_tensors_default_hooks(True) is None:
+    if torch.is_grad_enabled() and not is_transformed() and top_saved_tensors_default_hooks(True) is None:
         alive, needs_graph = looked_at(operands)
         return _apply(fusion, prediction, *alive) if needs_graph else fusion.run(alive)[0]
     return fused(fusion, operands)[0]

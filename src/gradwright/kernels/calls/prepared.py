@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gradwright.kernels.autograd.fused import fused, transforms_are_on
+from gradwright.ground.torch_versions.levels import is_transformed
+from gradwright.kernels.autograd.fused import fused
 from gradwright.kernels.autograd.fusion import Fusion, Meta, Output
 from gradwright.kernels.autograd.one_pass import Prediction, scalar
 from gradwright.kernels.calls.checking import require_fit, require_kinds, result_dtype
@@ -118,7 +119,7 @@ class Averaged:
         weight = counted[0]
         learns = isinstance(weight, Tensor) and weight.requires_grad and torch.is_grad_enabled()
         count = fused(self.counts, [*counted, self.ratio])[0]
-        if self.scaled is None or learns or transforms_are_on():
+        if self.scaled is None or learns or is_transformed():
             return (fused(self.sums, values)[0] / count).to(self.dtype)
         factor = _reciprocal(count.item()) if count.device.type == "cpu" else count.reciprocal()
         if self.prediction is not None:

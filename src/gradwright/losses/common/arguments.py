@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
+from gradwright.ground.torch_versions.levels import is_transformed
 from gradwright.ground.torch_versions.modes import get_tracing_state, len_torch_dispatch_stack
 from gradwright.kernels.calls.messages import refusal, told
 
@@ -123,11 +123,6 @@ def are_for_kernels(tensors: Sequence[Tensor | None]) -> bool:
         return False
     there = [t for t in tensors if t is not None]
     return all(type(t) in _PLAIN for t in there) and {t.device.type for t in there} in ({"cpu"}, {"cuda"}, set())
-
-
-def is_transformed() -> bool:
-    """Is there a level of torch.func, or of forward mode?"""
-    return bool(are_functorch_transforms_active()) or forward_level() >= 0
 
 
 def first_place(bad: Tensor) -> str:

@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from gradwright.ground.torch_versions.engine import top_saved_tensors_default_hooks
-from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor, is_transformed
 from gradwright.kernels.autograd.one_pass import Prediction
 from gradwright.kernels.calls.checking import result_dtype
 from gradwright.kernels.formula.stages import Axes, RowProgram, Way, row_program
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
-from gradwright.losses.common.arguments import Options, are_for_kernels, are_values_to_be_read, is_transformed
+from gradwright.losses.common.arguments import Options, are_for_kernels, are_values_to_be_read
 from gradwright.losses.common.dividing import Share
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
 from gradwright.losses.common.precision import dtype_of_value, widened

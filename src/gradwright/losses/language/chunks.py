@@ -26,11 +26,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor, is_transformed
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.classification.cross_entropy import OF_CLASSES
 from gradwright.losses.classification.cross_entropy import reference as cross_entropy_by_torch
-from gradwright.losses.common.arguments import is_transformed
 from gradwright.losses.common.plans import is_planned, tell, tell_also
 
 # Logits in a chunk, at most, but for a row that is longer: 24 MB of float32, less than glibc gives back to the system

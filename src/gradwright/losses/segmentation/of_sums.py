@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor
+from gradwright.ground.torch_versions.levels import is_legacy_batchedtensor, is_transformed
 from gradwright.kernels.launch.plan import Plan
 from gradwright.kernels.launch.rows import row_launch_of, run_rows
 from gradwright.losses.common.arguments import (
@@ -23,7 +23,6 @@ from gradwright.losses.common.arguments import (
     Reduction,
     are_for_kernels,
     are_values_to_be_read,
-    is_transformed,
 )
 from gradwright.losses.common.plans import is_planned, tell, why_unfused
 from gradwright.losses.common.precision import dtype_of_value, widened

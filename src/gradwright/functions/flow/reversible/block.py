@@ -31,7 +31,7 @@ from gradwright.functions.flow.reversible.replay import (
 )
 from gradwright.functions.flow.reversible.step import Step
 from gradwright.ground.torch_versions.dynamo import run_outside
-from gradwright.ground.torch_versions.levels import are_functorch_transforms_active, forward_level
+from gradwright.ground.torch_versions.levels import is_transformed
 
 Network = Callable[..., Any]
 LAWS: dict[str, type[Coupling]] = {"additive": Additive, "affine": Affine}
@@ -232,7 +232,7 @@ def _inverse(y1: Tensor, y2: Tensor, steps: Sequence[Step]) -> tuple[Tensor, Ten
 def _recorded(
     x1: Tensor, x2: Tensor, steps: Sequence[Step], check_inverse: Extent, tolerance: float | None
 ) -> tuple[Tensor, Tensor]:
-    if are_functorch_transforms_active() or forward_level() >= 0:
+    if is_transformed():
         return _plain(x1, x2, steps)
     require_halves(x1, x2)
     require_no_cache()
