@@ -250,7 +250,7 @@ def test_torch_is_asked_once_and_a_forked_child_knows_the_answer(plant: Any) -> 
 
 
 def test_a_way_without_suspicious_nodes_asks_nothing(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_run_in_new_thread", lambda work: pytest.fail("asked"))
+    monkeypatch.setattr(asking, "run_unmoded", lambda work: pytest.fail("asked"))
     x = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     y = torch.nn.Linear(2, 2).double()(x).tanh().square()
     gw.batch_jacobian(y, x, create_graph=True)

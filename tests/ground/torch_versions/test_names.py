@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -265,7 +266,7 @@ def test_it_is_tried_where_no_thread_can_be_started_too(monkeypatch: pytest.Monk
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(capability, "_all", [*capability._all])
-    monkeypatch.setattr(capability.threading.Thread, "start", refuse)  # type: ignore[attr-defined]  # its own import
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     tried: list[int] = []
     assert capability.Capability("an example", "a test", lambda: tried.append(1)).find_fault() is None  # type: ignore[func-returns-value]
     assert tried == [1]

@@ -1,13 +1,7 @@
-"""Whether what is suspected of a kind of node is so in the torch at hand: asked once, by doing it.
-
-NOTE [Asked in a thread of its own]: the answer must not depend on what surrounds the call that asks, nor change it.
-Gradient, inference and autocast modes, modes of torch.overrides and of dispatch, a default device, hooks on saved
-tensors, levels of torch.func: torch keeps all of these per thread, so that a new thread begins without any.
-"""
+"""Whether what is suspected of a kind of node is so in the torch at hand: asked once, by doing it."""
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +15,7 @@ from gradwright.derivatives.graph.engine import run_backward
 from gradwright.derivatives.graph.target import read_target
 from gradwright.derivatives.graph.way import find_way
 from gradwright.derivatives.suspicions.examples import EXAMPLES, Example
+from gradwright.ground.threads import run_unmoded
 
 #: In which torch the suspicions were found, and when.
 FOUND_IN = "torch 2.13.0 (2026-11-21)"
@@ -61,7 +56,7 @@ def ask(question: Question, name: str) -> Answer:
         if example is None:
             return Answer(True, "no small call on a CPU is known to record it")
         try:
-            answer = _run_in_new_thread(lambda: _try_example(question, name, example))
+            answer = run_unmoded(lambda: _try_example(question, name, example))
         except Exception as error:  # says nothing about the node, so the next call asks again
             return Answer(True, f"the attempt ended in {type(error).__name__}: {error}")
         _answers[question, name] = answer
@@ -76,24 +71,6 @@ def _try_example(question: Question, name: str, example: Example) -> Answer:
         return Answer(not question(example))
     except RuntimeError:  # torch refuses
         return Answer(True)
-
-
-def _run_in_new_thread(work: Callable[[], Answer]) -> Answer:
-    """See NOTE [Asked in a thread of its own]."""
-    made: list[Answer | BaseException] = []
-
-    def run() -> None:
-        try:
-            made.append(work())
-        except BaseException as error:
-            made.append(error)
-
-    thread = threading.Thread(target=run, name="gradwright-asks-torch")
-    thread.start()
-    thread.join()
-    if isinstance(made[0], BaseException):
-        raise made[0]
-    return made[0]
 
 
 def is_right_twice(example: Example) -> bool:

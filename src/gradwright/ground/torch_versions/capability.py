@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from gradwright.errors import UnsupportedTorch
+from gradwright.ground.threads import run_unmoded
 
 #: Every capability, in the order in which the rooms that hold them were loaded.
 _all: list[Capability] = []
@@ -51,21 +51,10 @@ class Capability:
     def find_fault(self) -> str | None:
         """What is wrong with it in this torch; None where it can be relied on.
 
-        It is tried at the first call only, in a thread of its own: levels, modes, autocast and inference mode of the
-        caller's are not those of another thread. While torch is being imported nothing of that can be on, and another
-        thread would wait for the import, which waits for it.
+        It is tried at the first call only, where no mode of the caller's is on.
         """
         if not self._tried:
-            if getattr(torch.__spec__, "_initializing", False):
-                self._try()
-            else:
-                thread = threading.Thread(target=self._try, name="gradwright-probe")
-                try:
-                    thread.start()
-                except RuntimeError:  # there can be none, as when the interpreter ends
-                    self._try()
-                else:
-                    thread.join()
+            run_unmoded(self._try)
         return self._fault
 
     def _try(self) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from gradwright.ground.threads import run_unmoded
 from gradwright.ground.torch_versions.capability import Capability
 
 # Of each point and each argument that has a derivative.
@@ -73,18 +73,14 @@ _TENSORS: Final[dict[tuple[_Slopes, _Slopes], bool]] = {
 
 @cache
 def _ask() -> tuple[_Slopes, _Slopes, _Slopes]:
-    """The slopes of clamp by numbers, by two tensors, and by one.
-
-    In a thread of its own: no mode, transform, autocast or tracing of the caller is on there, and gradients are.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(
-            lambda: (
-                _slopes_of(lambda x: x.clamp(0, 1), (0.0, 0.5, 1.0, math.nan)),
-                _slopes_of(torch.clamp, *_POINTS),
-                _slopes_of(torch.clamp, *_POINTS[:2]),
-            )
-        ).result()
+    """The slopes of clamp by numbers, by two tensors, and by one."""
+    return run_unmoded(
+        lambda: (
+            _slopes_of(lambda x: x.clamp(0, 1), (0.0, 0.5, 1.0, math.nan)),
+            _slopes_of(torch.clamp, *_POINTS),
+            _slopes_of(torch.clamp, *_POINTS[:2]),
+        )
+    )
 
 
 def _slopes_of(function: Callable[..., Tensor], *points: tuple[float, ...]) -> _Slopes:
