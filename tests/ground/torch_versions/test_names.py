@@ -150,7 +150,7 @@ def test_this_torch_has_everything_and_each_part_of_it_was_tried() -> None:
 # --- each name taken away --------------------------------------------------------------------------------------------
 
 
-def without(path: str, file: str) -> str:
+def describe_without(path: str, file: str) -> str:
     """What a fresh copy of a file of the room says where torch has no ``path``, and what using the name raises."""
     real = capability.resolve
 
@@ -185,14 +185,14 @@ def test_without_a_name_its_file_loads_and_what_needs_it_says_so(file: str) -> N
     importlib.import_module(f"{torch_versions.__name__}.{file}")
     for path in looked_up(file):
         if hasattr(sys.modules["torch"], "mps") or not path.startswith("torch.mps"):
-            assert without(path, file)
+            assert describe_without(path, file)
 
 
 def test_a_name_that_means_something_else_is_found_by_its_trial() -> None:
     """One planted fault for each kind of trial: a probe that can't fail tries nothing."""
     import torch
 
-    from gradwright.ground.torch_versions import engine, levels, modes, modules, nodes, profiler, tensors
+    from gradwright.ground.torch_versions import engine, levels, modes, modules, nodes, operators, profiler, tensors
     from gradwright.ground.torch_versions import trees as pytrees
 
     planted = [
@@ -213,6 +213,10 @@ def test_a_name_that_means_something_else_is_found_by_its_trial() -> None:
         (tensors, "is_functional_tensor", lambda tensor: False, tensors.FUNCTIONAL),
         (modules, "BatchNorm", int, modules.KINDS),
         (profiler, "list_allocations", lambda work: [], profiler.ALLOCATIONS),
+        (tensors, "fft_c2c", lambda *args: torch.zeros(1, 4, dtype=torch.complex128), tensors.PRIVATE),
+        (tensors, "make_wrapper_subclass", lambda cls, size, **kwargs: torch.zeros(size), tensors.SUBCLASSES),
+        (operators, "CustomOpDef", type("CustomOpDef", (), {"__call__": len}), operators.CUSTOM),
+        (operators, "overload_name", lambda operator: "default", operators.OPERATORS),
         (pytrees, "tree_leaves", list, pytrees.TREES),
     ]
     for module, name, other, tried in planted:

@@ -75,7 +75,7 @@ class FunctionWatch:
 
     def install(self) -> None:
         """Raises: UnsupportedTorch, where this torch calls Functions in a way not known here: unseen, backwards would
-        be told as never called."""
+        be reported as never called."""
         self._restore = replace_apply(self._forward, self._backward)
 
     def remove(self) -> None:

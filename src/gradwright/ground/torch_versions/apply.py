@@ -11,21 +11,12 @@ from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction
 
 from gradwright.ground.torch_versions.capability import Capability, look_up
+from gradwright.ground.torch_versions.nodes import Twice
 
 #: (torch's own call for this class, the class, args, kwargs) -> the result.
 Forward = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 #: (torch's own call for this node, the node, cotangents) -> the gradients.
 Backward = Callable[[Callable[..., Any], Any, tuple[Any, ...]], Any]
-
-
-class _Twice(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return 2 * x
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Any) -> Any:
-        return 2 * cotangent
 
 
 def _probe() -> str | None:
@@ -43,11 +34,11 @@ def _probe() -> str | None:
     restore = replace_apply(forward, backward)
     try:
         x = torch.ones((), dtype=torch.float64, device="cpu").requires_grad_()
-        (gradient,) = torch.autograd.grad(_Twice.apply(x), x)  # type: ignore[no-untyped-call]  # torch has no types here
+        (gradient,) = torch.autograd.grad(Twice.apply(x), x)  # type: ignore[no-untyped-call]  # torch has no types here
     finally:
         restore()
     right = float(gradient) == 2.0 and Function.__dict__["apply"] is entry
-    expected = ["forward of _Twice", "backward of _TwiceBackward"]
+    expected = ["forward of Twice", "backward of TwiceBackward"]
     return None if right and seen == expected else f"a call was seen as {seen}"
 
 

@@ -103,5 +103,5 @@ def load_dynamo() -> None:
 
 
 def break_graph(why: str) -> None:
-    """For code that Dynamo traces: it ends its graph here. Raises: UnsupportedTorch."""
+    """For code that Dynamo traces: it ends its graph here."""
     torch._dynamo.graph_break(msg=why)

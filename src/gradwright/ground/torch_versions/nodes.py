@@ -19,14 +19,16 @@ def _probe() -> str | None:
     kept = kept and has_saved(sine.grad_fn, "self") and not has_saved(sine.grad_fn, "no_such_name")
     (of_output,) = output_metadata(product.grad_fn)
     described = tuple(of_output.shape) == (3, 3) and of_output.dtype == torch.float64 and of_output.device.type == "cpu"
-    twice: Any = _Twice.apply(x)  # type: ignore[no-untyped-call]  # torch has no types here
+    twice: Any = Twice.apply(x)  # type: ignore[no-untyped-call]  # torch has no types here
     made = twice.grad_fn  # which up to torch 2.9 dies with its output
-    owned = forward_class(made) is _Twice and forward_class(sine.grad_fn) is None
-    of_leaf = isinstance(made.next_functions[0][0], AccumulateGrad) and issubclass(type(made), backward_class(_Twice))
+    owned = forward_class(made) is Twice and forward_class(sine.grad_fn) is None
+    of_leaf = isinstance(made.next_functions[0][0], AccumulateGrad) and issubclass(type(made), backward_class(Twice))
     return None if kept and described and owned and of_leaf else f"its nodes say {kept, described, owned, of_leaf}"
 
 
-class _Twice(torch.autograd.Function):
+class Twice(torch.autograd.Function):
+    """Something to try."""
+
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         return 2 * x

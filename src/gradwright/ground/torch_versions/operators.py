@@ -47,8 +47,11 @@ def packets_named(*names: str) -> tuple[Any, ...]:
 
 
 def _probe_custom() -> str | None:
-    members = [name for name in ("__call__", "_init_fn") if not hasattr(CustomOpDef, name)]
-    return f"a custom operator has no {members[0]}" if "__call__" in members else None
+    """By the text of the class: an operator that is made stays registered for the whole process."""
+    set_in_it = CustomOpDef.__init__.__code__.co_names
+    lacks = [name for name in ("_init_fn", "_qualname") if name not in set_in_it]
+    lacks += ["__call__"] if "__call__" not in vars(CustomOpDef) else []
+    return f"a custom operator has no {', no '.join(lacks)}" if lacks else None
 
 
 #: Operators of ``torch.library.custom_op``.

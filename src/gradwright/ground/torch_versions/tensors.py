@@ -58,9 +58,27 @@ def foreach_norm(tensors: Sequence[Tensor], dtype: torch.dtype | None = None) ->
     return [torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
 
 
+def _probe_private() -> str | None:
+    x = torch.tensor([[1.0, 2.0, 4.0, 8.0]], dtype=torch.float64, device="cpu")
+    image = x.reshape(1, 1, 2, 2)
+    pairs = (
+        (safe_softmax(x, -1), x.softmax(-1)),
+        (fft_c2c(x.to(torch.complex128), [1], 0, True), torch.fft.fft(x)),
+        (adaptive_avg_pool2d(image, [1, 1]), torch.nn.functional.adaptive_avg_pool2d(image, 1)),
+        (
+            upsample_nearest_exact2d(image, [4, 4], None, None),
+            torch.nn.functional.interpolate(image, (4, 4), mode="nearest-exact"),
+        ),
+    )
+    return None if all(torch.allclose(one, other) for one, other in pairs) else "they differ from their public twins"
+
+
 #: Operators of ``torch.ops.aten`` and functions of torch that have no public name; each is a twin of a public one.
 PRIVATE = Capability(
-    "torch.ops.aten._fft_c2c and others", "pushing derivatives forward through some operations", of_doctor=False
+    "torch.ops.aten._fft_c2c and others",
+    "pushing derivatives forward through some operations",
+    _probe_private,
+    of_doctor=False,
 )
 safe_softmax: Callable[[Tensor, int], Tensor] = look_up("torch._safe_softmax", PRIVATE)
 fft_c2c: Callable[..., Tensor] = look_up("torch.ops.aten._fft_c2c", PRIVATE)
@@ -72,8 +90,28 @@ upsample_nearest_exact1d: Callable[..., Tensor] = look_up("torch.ops.aten._upsam
 upsample_nearest_exact2d: Callable[..., Tensor] = look_up("torch.ops.aten._upsample_nearest_exact2d", PRIVATE)
 upsample_nearest_exact3d: Callable[..., Tensor] = look_up("torch.ops.aten._upsample_nearest_exact3d", PRIVATE)
 
+
+class _Wrapper(Tensor):
+    """Without elements of its own: no operation reaches it."""
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]  # torch types it as it is called from C
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return NotImplemented
+
+
+def _probe_subclass() -> str | None:
+    like = torch.ones(3, 2, dtype=torch.float64, device="cpu").t()
+    made = make_wrapper_subclass(
+        _Wrapper, like.size(), strides=like.stride(), storage_offset=0, dtype=like.dtype, device=like.device
+    )
+    alike = type(made) is _Wrapper and made.shape == like.shape and made.stride() == like.stride()
+    return None if alike and made.dtype == like.dtype else f"one like {like.shape} has {made.shape}, {made.dtype}"
+
+
 #: A subclass that shows sizes and strides of what it wraps.
-SUBCLASSES = Capability("torch.Tensor._make_wrapper_subclass", "proofs in exact arithmetic")
+SUBCLASSES = Capability("torch.Tensor._make_wrapper_subclass", "proofs in exact arithmetic", _probe_subclass)
 make_wrapper_subclass: Callable[..., Any] = look_up("torch.Tensor._make_wrapper_subclass", SUBCLASSES)
 
 

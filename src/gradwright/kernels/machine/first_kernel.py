@@ -1,4 +1,4 @@
-"""A kernel whose results are known, for an llvmlite that the tests have not met: does it still compile what it is told?
+"""A kernel whose results are known, for an llvmlite that the tests have not met: is it still compiled rightly?
 
 It has what other kernels are made of: operands of both precisions, a loop that LLVM makes vectors of, a choice, a
 function of the C library, one of our approximations, a multiplication and addition in one step.
