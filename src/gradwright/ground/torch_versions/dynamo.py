@@ -55,7 +55,7 @@ uncompiled(uncompiled_throughout)
 
 def constant_in_traces(function: F) -> F:
     """As ``torch.compiler.assume_constant_result``, which imports Dynamo (a second) to set this mark."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # Dynamo reads it of any function
     return function
 
 
