@@ -326,6 +326,11 @@ def test_torch_func_s_gradients_raise_and_forward_mode_and_vmap_are_right() -> N
     with pytest.raises(UsageError, match="put the transform inside"):
         torch.func.vmap(lambda x: checkpoint(wave, x))(x.clone().requires_grad_())
     assert torch.equal(torch.func.vmap(lambda x: checkpoint(wave, x))(x), wave(x))
+    weight = x.clone().requires_grad_()  # which the checkpoint is not given
+    total = torch.func.vmap(lambda x: checkpoint(lambda x: wave(x * weight), x))(x).sum()
+    (found,) = torch.autograd.grad(total, weight)
+    (known,) = torch.autograd.grad(torch.func.vmap(lambda x: wave(x * weight))(x).sum(), weight)
+    assert torch.equal(found, known)
     tangent = torch.func.jvp(lambda x: checkpoint(wave, x), (x,), (x,))[1]
     torch.testing.assert_close(tangent, torch.func.jvp(wave, (x,), (x,))[1])
     leaf = x.clone().requires_grad_()

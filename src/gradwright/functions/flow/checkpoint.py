@@ -120,6 +120,7 @@ def _checkpointed(
     module = _Kept(fn) if isinstance(fn, nn.Module) else None
     if are_functorch_transforms_active():
         _refuse_gradients_of_func(tensors, module)
+        return fn(*args, **kwargs)  # nothing is kept for a backward of the arguments
     owned = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
     states = [(generator, generator.get_state()) for generator in (*generators, *owned)]
     rest = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
