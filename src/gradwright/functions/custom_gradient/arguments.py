@@ -25,7 +25,8 @@ class Parameters:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
         """Every parameter with its value, in order. Raises: TypeError, as any function."""
-        given = dict(zip(self.positional, args, strict=False))
+        # In Dynamo of torch 2.9 a zip with strict=False is strict.
+        given = dict(zip(self.positional[: len(args)], args[: len(self.positional)], strict=True))
         left = dict(kwargs)
         for name in kwargs:
             if name in self.by_name and name not in given:

@@ -13,6 +13,7 @@ from gradwright.functions.custom_gradient.residuals import Residuals
 from gradwright.functions.custom_gradient.returned import Argument
 from gradwright.functions.custom_gradient.rules import Definition
 from gradwright.functions.custom_gradient.trees import TENSOR, Layout, flatten
+from gradwright.ground.torch_versions.dynamo import uncompiled
 
 
 class Call:
@@ -51,6 +52,7 @@ class Call:
         """The same call, before it was run."""
         return Call(self.definition, self.arguments, self.count)
 
+    @uncompiled
     def run(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         """The forward on ``leaves``; the whole pool."""
         inputs = self.definition.inputs

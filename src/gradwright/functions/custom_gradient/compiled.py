@@ -20,26 +20,24 @@ T = TypeVar("T")
 
 
 def compiled_function(definition: Definition) -> type[torch.autograd.Function]:
-    """``apply`` takes a Call and the tensors of its inputs, and returns the tensors of its output."""
+    """``apply`` takes a Call that was run and the tensors of its pool, and returns those of its output."""
 
     # Where nothing requires a gradient, Dynamo counts the parameters to find out whether there is a ctx: only a
     # signature of one is never mistaken.
     def forward(*handed: Any) -> tuple[Tensor, ...]:
-        ctx, call, *leaves = handed
-        pool = call.run(leaves)
+        ctx, call, *pool = handed
         ctx.save_for_backward(*[pool[place] for place in call.saved])
         ctx.call = call
         ctx.metas = [Meta.of(tensor) for tensor in pool]
-        ctx.autocast = autocast_of(leaves)
-        return tuple(pool[call.count : call.count + call.output.count])
+        ctx.autocast = autocast_of(pool[: call.count])
+        return tuple(output.view_as(output) for output in pool[call.count : call.count + call.output.count])
 
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         call: Call = ctx.call
-        needs = ctx.needs_input_grad[1:]
+        needs = ctx.needs_input_grad[1 : 1 + call.count]
         saved, metas, autocast = ctx.saved_tensors, ctx.metas, ctx.autocast
-        return None, *_under(
-            autocast, lambda: pulled_back(call, cotangents, saved, metas, needs, cast=bool(autocast))
-        )  # fmt: skip
+        found = _under(autocast, lambda: pulled_back(call, cotangents, saved, metas, needs, cast=bool(autocast)))
+        return None, *found, *[None] * (call.size - call.count)
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(definition.name, (torch.autograd.Function,), methods)

@@ -185,7 +185,10 @@ class CustomGradient:
             break_graph("a custom_gradient under torch.func: Dynamo would drop its backward")
         call, leaves = Call.opened(self._complete(), args, kwargs)
         require_untouched(call)
-        outputs = self._compiled.apply(call, *each_once(leaves))
+        leaves = each_once(leaves)
+        with torch.no_grad():  # outside of the Function, in which Dynamo of torch 2.9 takes no change to the Call
+            pool = call.run(leaves)
+        outputs = self._compiled.apply(call, *each_once(pool))
         return call.output.fill(outputs)
 
     @property

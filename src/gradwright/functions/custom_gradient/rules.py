@@ -34,7 +34,7 @@ class Definition:
 
     @property
     def complete(self) -> bool:
-        return self.backward is not None or bool(self.vjps)
+        return self.backward is not None or len(self.vjps) > 0
 
     @property
     def rules(self) -> Iterator[Rule]:

@@ -93,7 +93,7 @@ def flatten(tree: Any) -> tuple[Sequence[Tensor], Layout]:
 
 def _require_nothing_hidden(leaves: Iterable[Any]) -> None:
     for leaf in leaves:
-        if is_dataclass(leaf) and not isinstance(leaf, type):
+        if leaf is not None and is_dataclass(leaf) and not isinstance(leaf, type):  # None: for Dynamo of torch 2.9
             for field in fields(leaf):
                 value = getattr(leaf, field.name, None)
                 if isinstance(value, Tensor) and value.requires_grad:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
-from gradwright.kernels.autograd.traced import TorchCode
+from gradwright.ground.torch_versions.dynamo import constant_in_traces
+from gradwright.kernels.autograd.traced import TorchCode, torch_code_of
+from gradwright.kernels.calls.reduction import axes_of
 from gradwright.kernels.formula.expression import Expression, condition, constant, number, where
 from gradwright.kernels.formula.program import Program
 
@@ -30,8 +32,28 @@ class Definition:
     keepdim: bool = False
     accumulate: torch.dtype = torch.float32
     _programs: dict[tuple[bool, bool], Program] = field(default_factory=dict, init=False)
-    # Of torch.compile: by ``weighted + 2 * masked``, once they are asked for.
+    # Of torch.compile: by ``weighted + 2 * masked``, once they are asked for; see NOTE [Constants of Dynamo].
     codes: list[TorchCode | None] = field(default_factory=lambda: [None] * 4, init=False)
+    make_code: Callable[[bool, bool], bool] = field(init=False)
+    is_summed: Callable[[int], tuple[bool, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        @constant_in_traces
+        def make_code(weighted: bool, masked: bool) -> bool:
+            """Of the formula with what is folded into it, where there is none yet."""
+            place = weighted + 2 * masked
+            if self.codes[place] is None:
+                self.codes[place] = torch_code_of(self.program(weighted, masked))
+            return True
+
+        @constant_in_traces
+        def is_summed(ndim: int) -> tuple[bool, ...]:
+            """Of each axis of a value of that many."""
+            axes = axes_of((1,) * ndim, self.dim, self.keepdim, f"a call of {self.name}").reduced
+            return tuple(axis in axes for axis in range(ndim))
+
+        object.__setattr__(self, "make_code", make_code)
+        object.__setattr__(self, "is_summed", is_summed)
 
     def program(self, weighted: bool, masked: bool) -> Program:
         """The formula with what is folded into it, as inputs behind its own.

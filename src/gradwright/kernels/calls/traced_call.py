@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +13,7 @@ from gradwright.kernels.autograd.traced import TorchCode, torch_code_of, traced
 from gradwright.kernels.calls.checking import result_dtype
 from gradwright.kernels.calls.definition import Definition, counting
 from gradwright.kernels.calls.messages import refusal
-from gradwright.kernels.calls.reduction import axes_of
 
-F = TypeVar("F", bound=Callable[..., Any])
 _HALF = (torch.float16, torch.bfloat16)
 
 
@@ -41,7 +39,7 @@ def traced_call(definition: Definition, values: Mapping[str, Any], folded: Seque
     if dtype in _HALF and torch.is_autocast_enabled(tensors[0].device.type):
         dtype = torch.float32
     shape = torch.broadcast_tensors(*tensors)[0].shape  # type: ignore[no-untyped-call]
-    axes = tuple([axis for axis, is_summed in enumerate(_is_summed(definition, len(shape))) if is_summed])
+    axes = tuple([axis for axis, is_summed in enumerate(definition.is_summed(len(shape))) if is_summed])
     total = traced(code, list(values.values()), axes, definition.keepdim, precision)
     if definition.reduction == "mean" and folded:
         each = [value.expand(shape) if isinstance(value, Tensor) else value for value in (values[n] for n in folded)]
@@ -57,29 +55,16 @@ def traced_call(definition: Definition, values: Mapping[str, Any], folded: Seque
 
 # NOTE [Constants of Dynamo]: code is made outside of what Dynamo traces, where it would trace the making. What such a
 # function returns is nothing that Dynamo can guard on later, so it is only asked to be there, and read where it is
-# kept. An int that is read from an object is a symbol, where shapes are dynamic, and silently the wrong axis (torch
-# 2.13); a bool is a constant.
-
-
-@constant_in_traces
-def _is_summed(definition: Definition, ndim: int) -> tuple[bool, ...]:
-    axes = axes_of((1,) * ndim, definition.dim, definition.keepdim, f"a call of {definition.name}").reduced
-    return tuple(axis in axes for axis in range(ndim))
+# kept. What it is handed must be constants too: not a Definition (torch 2.9), so it is one of the Definition's. An int
+# that is read from an object is a symbol, where shapes are dynamic, and silently the wrong axis (torch 2.13); a bool is
+# a constant.
 
 
 def _code(definition: Definition, weighted: bool, masked: bool) -> TorchCode:
-    _make(definition, weighted, masked)
+    definition.make_code(weighted, masked)
     code = definition.codes[weighted + 2 * masked]
     assert code is not None
     return code
-
-
-@constant_in_traces
-def _make(definition: Definition, weighted: bool, masked: bool) -> bool:
-    place = weighted + 2 * masked
-    if definition.codes[place] is None:
-        definition.codes[place] = torch_code_of(definition.program(weighted, masked))
-    return True
 
 
 def _counting_code(weighted: bool, masked: bool) -> TorchCode:
