@@ -95,7 +95,7 @@ def custom_gradient_is_transformed() -> None:
     assert torch.allclose(torch.func.grad(lambda x: cube(x).sum())(x), 3 * x**2)
     assert torch.allclose(torch.func.vmap(torch.func.grad(cube))(x), 3 * x**2)
     assert torch.allclose(torch.func.jvp(cube, (x,), (torch.ones_like(x),))[1], 3 * x**2)
-    compiled = torch.compile(lambda x: cube(x).sum(), backend="eager")
+    compiled = torch.compile(lambda x: cube(x).sum(), backend="aot_eager", fullgraph=True)
     given = x.clone().requires_grad_()
     compiled(given).backward()
     assert given.grad is not None and torch.allclose(given.grad, 3 * x**2)

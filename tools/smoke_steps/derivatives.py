@@ -63,7 +63,7 @@ def expect(error: type[Exception], call: Callable[[], object]) -> None:
 
 
 def elementwise_is_transformed() -> None:
-    """gw.elementwise: value, gradient, vmap of grad."""
+    """gw.elementwise: value, gradient, vmap of grad, torch.compile."""
     bent = gw.elementwise("exp(-x*x) * log(1 + exp(y))")
     assert isinstance(bent, gw.Elementwise)
     x, y = draw(4, 3), draw(4, 3)
@@ -75,6 +75,9 @@ def elementwise_is_transformed() -> None:
     wave = gw.elementwise("sin(t) * t")
     t = draw(5).detach()
     assert torch.allclose(torch.func.vmap(torch.func.grad(lambda t: wave(t=t)))(t), t.cos() * t + t.sin())
+    product = gw.elementwise("x * y", reduction="sum", dim=0)
+    compiled = torch.compile(lambda x, y: product(x, y).sum(), backend="aot_eager", fullgraph=True, dynamic=True)
+    assert torch.allclose(torch.autograd.grad(compiled(x, y), x)[0], y)
 
 
 def kernels_are_machine_code() -> None:
