@@ -29,6 +29,7 @@ class Capability:
 
     ``name``: what torch must have, as a reader would look for it. ``serves``: what can't be had without it, as a noun.
     ``probe``: does with it what Gradwright does with it; raises, or returns a sentence, where it comes out otherwise.
+    ``since``: the torch that it came with, if Gradwright knows how to do with less before.
 
     >>> never = Capability("torch.no_such_name", "an example", lambda: torch.no_such_name)
     >>> never.find_fault()
@@ -37,9 +38,15 @@ class Capability:
     """
 
     def __init__(
-        self, name: str, serves: str, probe: Callable[[], str | None] = lambda: None, *, of_doctor: bool = True
+        self,
+        name: str,
+        serves: str,
+        probe: Callable[[], str | None] = lambda: None,
+        *,
+        of_doctor: bool = True,
+        since: tuple[int, int] = (0, 0),
     ) -> None:
-        self.name, self.serves, self._probe = name, serves, probe
+        self.name, self.serves, self._probe, self.since = name, serves, probe, since
         #: Whether what is lost is something that the doctor looks at, and not a function of the library alone.
         self.of_doctor = of_doctor
         #: The names of torch that were looked up for it and are not there.
@@ -62,13 +69,18 @@ class Capability:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._fault = self._probe()
+                self._fault = "it came later" if self.came_later else self._probe()
         except Exception as error:
             first, *_ = str(error).strip().splitlines() or [""]
             if "fork" in first:  # torch runs no backward in a child of a process whose backwards used a GPU: not tried
                 self._tried = False
             else:
                 self._fault = f"{type(error).__name__}: {first}"
+
+    @property
+    def came_later(self) -> bool:
+        """Whether this torch is older than ``since``."""
+        return tuple(int(part) for part in torch.__version__.split(".")[:2]) < self.since
 
     @property
     def is_there(self) -> bool:
@@ -84,6 +96,8 @@ class Capability:
         """What this torch lacks, and what is lost by it, in one sentence."""
         if self.missing:
             lack = f"has no {' and no '.join(self.missing)}"
+        elif self.came_later:
+            lack = f"has no {self.name} (torch {'.'.join(map(str, self.since))} has)"
         else:
             lack = f"has another {self.name} than Gradwright knows ({self._fault})"
         return f"torch {torch.__version__} {lack}, which is needed for {self.serves}"

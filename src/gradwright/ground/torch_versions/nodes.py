@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from gradwright.errors import UnsupportedTorch
 from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_class
@@ -75,9 +76,42 @@ def has_saved(node: Any, name: str) -> bool:
     return hasattr(type(node), f"_saved_{name}")
 
 
+def _probe_packed() -> str | None:
+    x = torch.ones(2, dtype=torch.float64, device="cpu").requires_grad_()
+    with saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor):
+        through_hooks: Any = x.sin()
+    as_it_is: Any = x.sin()
+    said = [went_through_hooks(each.grad_fn._raw_saved_self) for each in (through_hooks, as_it_is)]
+    return None if said == [True, False] else f"it says {said}"
+
+
+def went_through_hooks(raw: Any) -> bool:
+    return raw.unpack_hook is not None
+
+
+#: Telling which saved tensors went through hooks, without calling them. Before, ``note_hooks`` is to be called.
+PACKED = Capability(
+    "SavedTensor.unpack_hook",
+    "knowing what a loss is divided by where a script saves tensors through hooks",
+    _probe_packed,
+    since=(2, 10),
+)
+_were_hooks_met = False
+
+
+def note_hooks() -> None:
+    """Somebody's ``saved_tensors_hooks`` were entered: from now on any saved tensor may have gone through some."""
+    global _were_hooks_met
+    _were_hooks_met = True
+
+
 def is_packed(node: Any, name: str) -> bool:
-    """Whether what is saved under ``name`` went through ``saved_tensors_hooks``: reading it would call them."""
-    return getattr(getattr(node, f"_raw_saved_{name}", None), "unpack_hook", None) is not None
+    """Whether what is saved under ``name`` went, or may have gone, through ``saved_tensors_hooks``: reading it would
+    call them."""
+    raw = getattr(node, f"_raw_saved_{name}", None)
+    if raw is None or (PACKED.came_later and not _were_hooks_met):
+        return False
+    return not PACKED.is_there or went_through_hooks(raw)
 
 
 def saved_names(node: Any) -> list[str]:

@@ -3,7 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+import torch
 from tests.doctor.training.ordering.step_scripts import HEAD
+
+from gradwright.doctor.observe.lookers import order
+from gradwright.ground.torch_versions import capability, nodes
+from gradwright.ground.torch_versions.capability import Capability, lacking
 
 CLEAN = {
     "checkpoints that go backward inside of the backward": (HEAD, """
@@ -54,3 +59,35 @@ CLEAN = {
 @pytest.mark.parametrize("what", CLEAN)
 def test_it_is_right_and_nothing_is_said(what: str, nothing_said: Callable) -> None:
     nothing_said(*CLEAN[what])
+
+
+@pytest.fixture
+def older_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose saved tensors don't say whether they went through hooks."""
+    older = Capability(nodes.PACKED.name, nodes.PACKED.serves, since=(9, 0))
+    monkeypatch.setattr(capability, "_all", [older])
+    monkeypatch.setattr(nodes, "PACKED", older)
+    monkeypatch.setattr(order, "PACKED", older)
+    monkeypatch.setattr(nodes, "_were_hooks_met", False)
+
+
+@pytest.mark.usefixtures("older_torch")
+def test_in_an_older_torch_no_saved_tensor_is_read_from_when_hooks_were_met(nothing_said: Callable) -> None:
+    nothing_said(*CLEAN["checkpoints with a loss inside"])
+    assert [one.describe() for one in lacking()] == [
+        f"torch {torch.__version__} has no SavedTensor.unpack_hook (torch 9.0 has), which is needed for knowing what a"
+        " loss is divided by where a script saves tensors through hooks"
+    ]
+
+
+@pytest.mark.usefixtures("older_torch")
+def test_in_an_older_torch_nothing_is_lost_without_hooks(findings: Callable) -> None:
+    found = findings(HEAD, """
+        for i, part in enumerate(rows * 2):
+            (loss_of(part) / 2).backward()
+            if (i + 1) % 4 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        """)  # fmt: skip
+    assert [finding.code for finding in found] == ["GW603"]
+    assert lacking() == []

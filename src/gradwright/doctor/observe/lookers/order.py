@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.optim import Optimizer
 
 from gradwright.doctor.observe.looker import Looker, Surroundings
@@ -23,7 +24,7 @@ from gradwright.doctor.session.facts import Fact
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import nodes_behind
 from gradwright.ground.torch_versions.engine import SEQUENCE, sequence_number
-from gradwright.ground.torch_versions.nodes import NODES
+from gradwright.ground.torch_versions.nodes import NODES, PACKED, note_hooks
 from gradwright.ground.torch_versions.optimizers import SCHEDULERS
 from gradwright.ground.torch_versions.tensors import TENSORS
 
@@ -52,6 +53,8 @@ class Order(Looker):
         patches.around(Optimizer, "__init__", lambda args, kwargs: args[0], self._made)
         patches.around(Optimizer, "zero_grad", lambda args, kwargs: args[0], self._cleared_by_optimizer)
         patches.around(torch.nn.Module, "zero_grad", lambda args, kwargs: None, self._cleared_by_module)
+        if PACKED.came_later:
+            patches.around(saved_tensors_hooks, "__enter__", lambda args, kwargs: note_hooks())
         self._scaling.install(patches)
         self._forwards.install(patches)
         Schedules(self._records, self._places).install(patches)

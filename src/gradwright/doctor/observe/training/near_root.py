@@ -116,7 +116,7 @@ def doubled(root: Tensor) -> Iterator[Doubled]:
             loss = _LOGITS_LOSSES[this]
             yield Doubled("probabilities as logits", node, inner, loss, PROBABILITIES[behind], chain)
         elif this == behind == "LogSoftmax" and inner is not node:
-            same = same_classes(_dimension(node), _shape(node), inner)
+            same = same_classes(_dimension(node), shape_of(node), inner)
             yield Doubled("log-probabilities as logits", node, inner, "log_softmax", "log_softmax", chain, same)
 
 
@@ -162,14 +162,14 @@ def through_views(node: Any, operand: int = 0) -> Iterator[Any]:
 def same_classes(axis: int, shape: tuple[int, ...] | None, inner: Any) -> bool:
     """Whether the classes that a loss has along ``axis`` of ``shape`` are those of ``inner``, a log_softmax: behind a
     view by their number."""
-    own, others = _dimension(inner), _shape(inner)
+    own, others = _dimension(inner), shape_of(inner)
     if shape is None or others is None or shape == others:
         return axis == own
     return shape[axis : axis + 1] == others[own : own + 1]
 
 
 def _dimension(node: Any) -> int:
-    dim, rank = read_saved(node, "dim"), len(_shape(node) or ())
+    dim, rank = read_saved(node, "dim"), len(shape_of(node) or ())
     return int(dim - (1 << 64) if dim >= 1 << 63 else dim) % max(rank, 1)
 
 
@@ -192,7 +192,7 @@ def broadcasts(root: Tensor) -> Iterator[Broadcast]:
             yield from _square(node, None)
         elif node.name() in ("MeanBackward0", "SumBackward0"):
             summed = node.next_functions[0][0]
-        shape = _shape(summed) if summed is not None else None
+        shape = shape_of(summed) if summed is not None else None
         if shape is None or not (len(shape) == 2 and shape[0] == shape[1] >= 2):
             continue
         for inner in itertools.islice(_elementwise(summed, shape), NEAR):
@@ -212,7 +212,7 @@ def _scalars(node: Any) -> Iterator[Any]:
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen and _shape(node) == ():
+        if node is not None and node not in seen and shape_of(node) == ():
             seen.add(node)
             yield node
             waiting += [item for item, _ in node.next_functions]
@@ -222,7 +222,7 @@ def _elementwise(node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen and kind(node) in _ELEMENTWISE and _shape(node) == shape:
+        if node is not None and node not in seen and kind(node) in _ELEMENTWISE and shape_of(node) == shape:
             seen.add(node)
             yield node
             waiting += [item for item, _ in node.next_functions]
@@ -235,16 +235,16 @@ def _square(node: Any, shape: tuple[int, ...] | None) -> Iterator[Broadcast]:
         return
     operand, index = with_graph[0]
     if kind(operand) == "Expand":  # torch's own losses broadcast first
-        shape = _shape(operand)
+        shape = shape_of(operand)
         operand, index = operand.next_functions[0]
     if operand is None or shape is None or kind(operand) == "Unsqueeze" or hasattr(operand, "variable"):
         return
-    given = _shape(operand, index)
+    given = shape_of(operand, index)
     if len(shape) == 2 and shape[0] == shape[1] >= 2 and given in (shape[:1], (shape[0], 1)):
         yield Broadcast(node, kind(node), given, shape)
 
 
-def _shape(node: Any, index: int = 0) -> tuple[int, ...] | None:
+def shape_of(node: Any, index: int = 0) -> tuple[int, ...] | None:
     """The shape of what a node made; ``None`` if it can't be told (symbolic, nested)."""
     try:
         return tuple(int(size) for size in output_metadata(node)[index].shape)
