@@ -252,6 +252,32 @@ def test_trying_leaves_the_caller_as_it_was() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_fakes_are_entered_first_by_the_thread_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch 2.10 and 2.11 set up at the first one, without a GPU, dies with its thread: the next one crashes."""
+    from gradwright.ground.torch_versions.fakes import FakeTensorMode
+
+    entered: list[int] = []
+    enter = FakeTensorMode.__enter__
+
+    def note(mode: Any) -> Any:
+        entered.append(threading.get_ident())
+        return enter(mode)
+
+    monkeypatch.setattr(FakeTensorMode, "__enter__", note)
+    with_fakes = set()
+    try_everything()
+    for one in list(capability._all):
+        entered.clear()
+        again = capability.Capability(one.name, one.serves, one._probe, settle=one._settle)
+        again.find_fault()
+        capability._all.remove(again)
+        if entered:
+            assert entered[0] == threading.get_ident(), one.name
+            assert len(set(entered)) == 2  # and then by the one that tries
+            with_fakes.add(one.name)
+    assert with_fakes == {"torch._subclasses.FakeTensorMode", "torch.fx.experimental"}
+
+
 def test_memory_is_measured_without_the_old_profiler_too(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

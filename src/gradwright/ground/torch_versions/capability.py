@@ -9,6 +9,7 @@ nothing else: an observer of the doctor is left out and named under "not examine
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import warnings
@@ -29,7 +30,8 @@ class Capability:
 
     ``name``: what torch must have, as a reader would look for it. ``serves``: what can't be had without it, as a noun.
     ``probe``: does with it what Gradwright does with it; raises, or returns a sentence, where it comes out otherwise.
-    ``since``: the torch that it came with, if Gradwright knows how to do with less before.
+    ``since``: the torch that it came with, if Gradwright knows how to do with less before. ``settle``: sets up what
+    torch ties to the thread that comes first, in the caller's own, before the probe runs in another.
 
     >>> never = Capability("torch.no_such_name", "an example", lambda: torch.no_such_name)
     >>> never.find_fault()
@@ -45,8 +47,10 @@ class Capability:
         *,
         of_doctor: bool = True,
         since: tuple[int, int] = (0, 0),
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.serves, self._probe, self.since = name, serves, probe, since
+        self._settle = settle
         #: Whether what is lost is something that the doctor looks at, and not a function of the library alone.
         self.of_doctor = of_doctor
         #: The names of torch that were looked up for it and are not there.
@@ -61,6 +65,8 @@ class Capability:
         It is tried at the first call only, where no mode of the caller's is on.
         """
         if not self._tried:
+            with contextlib.suppress(Exception):  # the probe will come upon it, and say so
+                self._settle()
             run_unmoded(self._try)
         return self._fault
 

@@ -17,8 +17,15 @@ def _probe() -> str | None:
     return None if right else f"a sum of one is {type(made).__name__}"
 
 
+def enter_fakes() -> None:
+    """In the thread that will work with them: in a build for CUDA without a GPU, what torch 2.10 and 2.11 set up at the
+    first ``FakeTensorMode`` of a process dies with the thread that entered it, and the next one crashes."""
+    with FakeTensorMode():
+        pass
+
+
 #: Running an operation without data.
-FAKES = Capability("torch._subclasses.FakeTensorMode", "running operations without data", _probe)
+FAKES = Capability("torch._subclasses.FakeTensorMode", "running operations without data", _probe, settle=enter_fakes)
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensor as FakeTensor

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradwright.ground.torch_versions.capability import Capability, look_up, look_up_class
-from gradwright.ground.torch_versions.fakes import FakeTensor, FakeTensorMode
+from gradwright.ground.torch_versions.fakes import FakeTensor, FakeTensorMode, enter_fakes
 
 
 def _probe() -> str | None:
@@ -40,7 +40,9 @@ def _probe() -> str | None:
 
 
 #: Tracing a forward and its backward.
-TRACING = Capability("torch.fx.experimental", "gw.derive, and formulas of the doctor's fixes", _probe)
+TRACING = Capability(
+    "torch.fx.experimental", "gw.derive, and formulas of the doctor's fixes", _probe, settle=enter_fakes
+)
 
 if TYPE_CHECKING:
     from torch.fx.experimental.proxy_tensor import make_fx as make_fx
