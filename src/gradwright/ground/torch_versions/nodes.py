@@ -99,10 +99,10 @@ PACKED = Capability(
 _were_hooks_met = False
 
 
-def note_hooks() -> None:
-    """Somebody's ``saved_tensors_hooks`` were entered: from now on any saved tensor may have gone through some."""
+def note_hooks(*, met: bool) -> None:
+    """Whether somebody's ``saved_tensors_hooks`` were entered: from then on any saved tensor may have gone through."""
     global _were_hooks_met
-    _were_hooks_met = True
+    _were_hooks_met = met
 
 
 def is_packed(node: Any, name: str) -> bool:

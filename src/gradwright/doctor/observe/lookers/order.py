@@ -54,7 +54,7 @@ class Order(Looker):
         patches.around(Optimizer, "zero_grad", lambda args, kwargs: args[0], self._cleared_by_optimizer)
         patches.around(torch.nn.Module, "zero_grad", lambda args, kwargs: None, self._cleared_by_module)
         if PACKED.came_later:
-            patches.around(saved_tensors_hooks, "__enter__", lambda args, kwargs: note_hooks())
+            patches.around(saved_tensors_hooks, "__enter__", lambda args, kwargs: note_hooks(met=True))
         self._scaling.install(patches)
         self._forwards.install(patches)
         Schedules(self._records, self._places).install(patches)
@@ -62,6 +62,7 @@ class Order(Looker):
 
     def remove(self) -> None:
         self._patches.remove()
+        note_hooks(met=False)
 
     def before_backward(self, site: Subject, root: Tensor | None) -> None:
         self._depth += 1
