@@ -77,7 +77,7 @@ def test_a_variant_has_the_same_findings_and_a_fix_where_the_case_has_one(
     )
     assert told(ran, code) == told(run(bad, **_where(code)), code) != [], ran.stderr
     if has_a_fix:
-        found = [(finding.code, finding.message, finding.hints) for finding in ran.report.findings]
+        found = [(finding.code, finding.message, finding.hints, finding.candidates) for finding in ran.report.findings]
         assert any(finding.fix for finding in ran.report.findings), (found, ran.stderr)
 
 
