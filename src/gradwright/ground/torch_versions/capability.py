@@ -51,6 +51,8 @@ class Capability:
     ) -> None:
         self.name, self.serves, self._probe, self.since = name, serves, probe, since
         self._settle = settle
+        #: Whether this torch is older than ``since``.
+        self.came_later = tuple(int(part) for part in torch.__version__.split(".")[:2]) < since
         #: Whether what is lost is something that the doctor looks at, and not a function of the library alone.
         self.of_doctor = of_doctor
         #: The names of torch that were looked up for it and are not there.
@@ -82,11 +84,6 @@ class Capability:
                 self._tried = False
             else:
                 self._fault = f"{type(error).__name__}: {first}"
-
-    @property
-    def came_later(self) -> bool:
-        """Whether this torch is older than ``since``."""
-        return tuple(int(part) for part in torch.__version__.split(".")[:2]) < self.since
 
     @property
     def is_there(self) -> bool:
