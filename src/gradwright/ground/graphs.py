@@ -1,4 +1,4 @@
-"""The graph that autograd recorded behind a tensor."""
+"""The graph that autograd recorded behind a tensor, and the shapes in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
+
+from gradwright.ground.torch_versions.nodes import output_metadata
 
 
 def graph_of(outputs: Iterable[Tensor], *, most: int | None = None, apart: Collection[Any] = ()) -> Iterator[Any]:
@@ -36,3 +38,16 @@ def nodes_behind(nodes: Iterable[Any], *, most: int | None = None, apart: Collec
         yield node
         left = None if left is None else left - 1
         waiting += [following for following, _ in node.next_functions]
+
+
+def output_shape(node: Any, index: int = 0) -> tuple[int, ...] | None:
+    """The shape of what a node's operation made; ``None`` if it can't be had (symbolic, nested).
+
+    >>> import torch
+    >>> output_shape((torch.ones(2, 3, requires_grad=True) * 2).grad_fn)
+    (2, 3)
+    """
+    try:
+        return tuple(int(size) for size in output_metadata(node)[index].shape)
+    except (AttributeError, IndexError, RuntimeError, TypeError):
+        return None

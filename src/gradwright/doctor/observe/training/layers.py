@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
+from gradwright.ground.graphs import output_shape
+from gradwright.ground.torch_versions.nodes import read_saved
 
 MOST_NODES = 20_000
 
@@ -100,13 +101,6 @@ def _layer(operation: Any, parameters: list[tuple[Tensor, bool]], parent: dict[A
         above = parent[above]
     kind = str(above.name()).partition("Backward")[0] + "Backward" if above is not None else ""
     bias = weakref.ref(biases[0]) if biases else None
-    silenced, shape = _SILENCES.get(kind, ""), tuple(weight.shape)
-    return Layer(weakref.ref(weight), bias, silenced, by_rows, shape, _elements_of(operation) // max(shape[0], 1))
-
-
-def _elements_of(operation: Any) -> int:
-    """Of what it made; 0 if that can't be told (symbolic, nested)."""
-    try:
-        return math.prod(int(size) for size in output_metadata(operation)[0].shape)
-    except (AttributeError, IndexError, RuntimeError, TypeError):
-        return 0
+    silenced, shape, made = _SILENCES.get(kind, ""), tuple(weight.shape), output_shape(operation)
+    elements = 0 if made is None else math.prod(made)
+    return Layer(weakref.ref(weight), bias, silenced, by_rows, shape, elements // max(shape[0], 1))

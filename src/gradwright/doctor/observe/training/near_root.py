@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from gradwright.doctor.session.facts.heads import HeadFault
-from gradwright.ground.graphs import graph_of
-from gradwright.ground.torch_versions.nodes import output_metadata, read_saved
+from gradwright.ground.graphs import graph_of, output_shape
+from gradwright.ground.torch_versions.nodes import read_saved
 
 NEAR = 64  # nodes from the root on
 _HOPS = 8
@@ -116,7 +116,7 @@ def doubled(root: Tensor) -> Iterator[Doubled]:
             loss = _LOGITS_LOSSES[this]
             yield Doubled("probabilities as logits", node, inner, loss, PROBABILITIES[behind], chain)
         elif this == behind == "LogSoftmax" and inner is not node:
-            same = same_classes(_dimension(node), shape_of(node), inner)
+            same = same_classes(_dimension(node), output_shape(node), inner)
             yield Doubled("log-probabilities as logits", node, inner, "log_softmax", "log_softmax", chain, same)
 
 
@@ -162,14 +162,14 @@ def through_views(node: Any, operand: int = 0) -> Iterator[Any]:
 def same_classes(axis: int, shape: tuple[int, ...] | None, inner: Any) -> bool:
     """Whether the classes that a loss has along ``axis`` of ``shape`` are those of ``inner``, a log_softmax: behind a
     view by their number."""
-    own, others = _dimension(inner), shape_of(inner)
+    own, others = _dimension(inner), output_shape(inner)
     if shape is None or others is None or shape == others:
         return axis == own
     return shape[axis : axis + 1] == others[own : own + 1]
 
 
 def _dimension(node: Any) -> int:
-    dim, rank = read_saved(node, "dim"), len(shape_of(node) or ())
+    dim, rank = read_saved(node, "dim"), len(output_shape(node) or ())
     return int(dim - (1 << 64) if dim >= 1 << 63 else dim) % max(rank, 1)
 
 
@@ -192,7 +192,7 @@ def broadcasts(root: Tensor) -> Iterator[Broadcast]:
             yield from _square(node, None)
         elif node.name() in ("MeanBackward0", "SumBackward0"):
             summed = node.next_functions[0][0]
-        shape = shape_of(summed) if summed is not None else None
+        shape = output_shape(summed) if summed is not None else None
         if shape is None or not (len(shape) == 2 and shape[0] == shape[1] >= 2):
             continue
         for inner in itertools.islice(_elementwise(summed, shape), NEAR):
@@ -212,7 +212,7 @@ def _scalars(node: Any) -> Iterator[Any]:
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen and shape_of(node) == ():
+        if node is not None and node not in seen and output_shape(node) == ():
             seen.add(node)
             yield node
             waiting += [item for item, _ in node.next_functions]
@@ -222,7 +222,7 @@ def _elementwise(node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen and kind(node) in _ELEMENTWISE and shape_of(node) == shape:
+        if node is not None and node not in seen and kind(node) in _ELEMENTWISE and output_shape(node) == shape:
             seen.add(node)
             yield node
             waiting += [item for item, _ in node.next_functions]
@@ -235,18 +235,10 @@ def _square(node: Any, shape: tuple[int, ...] | None) -> Iterator[Broadcast]:
         return
     operand, index = with_graph[0]
     if kind(operand) == "Expand":  # torch's own losses broadcast first
-        shape = shape_of(operand)
+        shape = output_shape(operand)
         operand, index = operand.next_functions[0]
     if operand is None or shape is None or kind(operand) == "Unsqueeze" or hasattr(operand, "variable"):
         return
-    given = shape_of(operand, index)
+    given = output_shape(operand, index)
     if len(shape) == 2 and shape[0] == shape[1] >= 2 and given in (shape[:1], (shape[0], 1)):
         yield Broadcast(node, kind(node), given, shape)
-
-
-def shape_of(node: Any, index: int = 0) -> tuple[int, ...] | None:
-    """The shape of what a node made; ``None`` if it can't be told (symbolic, nested)."""
-    try:
-        return tuple(int(size) for size in output_metadata(node)[index].shape)
-    except (AttributeError, IndexError, RuntimeError, TypeError):
-        return None

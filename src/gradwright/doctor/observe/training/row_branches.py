@@ -21,8 +21,8 @@ from gradwright.doctor.observe.errors.spots import parsed, place_of
 from gradwright.doctor.observe.training.root_text import file_of
 from gradwright.doctor.session.place import Location
 from gradwright.doctor.source.dependence import carried_dependence
+from gradwright.ground.graphs import output_shape
 from gradwright.ground.torch_versions.engine import sequence_number
-from gradwright.ground.torch_versions.nodes import output_metadata
 
 FEWEST = 16  # rows
 _OPERATIONS = (3, 400)  # of one row: fewer are cheap, more are no row
@@ -78,14 +78,14 @@ def _alike(terms: Iterable[Any], users: Counter[Any]) -> Iterator[Branches]:
     for term in terms:
         own, begins = _own(term, users)
         if _OPERATIONS[0] <= len(own) <= _OPERATIONS[1] and begins:
-            made = tuple((node.name(), shape_of(node)) for node in own)
+            made = tuple((node.name(), output_shape(node)) for node in own)
             if not any(name.startswith(_KNOWS_ITS_BATCH) for name, _ in made):
                 groups.setdefault((made, begins), []).append((term, own))
     for alike in groups.values():
         if len(alike) >= FEWEST and _one_after_the_other(own for _, own in alike):
             newest, own = max(alike, key=lambda pair: int(sequence_number(pair[0])))
             computed = [node for node in own if not node.name().startswith("TBackward")] or own
-            widest = max(computed, key=lambda node: _elements(shape_of(node)))
+            widest = max(computed, key=lambda node: _elements(output_shape(node) or ()))
             yield Branches(newest, widest, len(alike), len(own))
 
 
@@ -112,14 +112,6 @@ def _own(term: Any, users: Counter[Any]) -> tuple[list[Any], frozenset[Any]]:
             else:
                 heapq.heappush(waiting, (-int(sequence_number(behind)), len(own) + len(waiting), behind))
     return own, frozenset(begins)
-
-
-def shape_of(node: Any) -> tuple[int, ...]:
-    """Of what it made first; () if that can't be told."""
-    try:
-        return tuple(int(size) for size in output_metadata(node)[0].shape)
-    except (AttributeError, IndexError, RuntimeError, TypeError):
-        return ()
 
 
 def _elements(shape: tuple[int, ...]) -> int:

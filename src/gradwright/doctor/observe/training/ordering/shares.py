@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from gradwright.doctor.observe.training.near_root import shape_of
+from gradwright.ground.graphs import output_shape
 from gradwright.ground.torch_versions.nodes import is_packed, read_saved
 
 Kind = Literal["mean", "ratio", "sum", "unknown"]
@@ -142,8 +142,8 @@ def _elements(node: Any, name: str) -> float | None:
     if name.startswith("NllLoss"):  # the rows that are not ignored
         weighted = is_packed(node, "weight") or read_saved(node, "weight") is not None
         return None if weighted else _number(node, "total_weight")
-    shapes = [shape_of(child, place) for child, place in node.next_functions if child is not None]
-    return None if shapes[0] is None else float(math.prod(shapes[0]))
+    shape = next(output_shape(child, place) for child, place in node.next_functions if child is not None)
+    return None if shape is None else float(math.prod(shape))
 
 
 def _only_child(node: Any) -> tuple[Any, int]:
