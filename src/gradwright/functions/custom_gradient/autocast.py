@@ -24,8 +24,8 @@ def autocast_of(tensors: Iterable[Tensor]) -> Autocast:
 @contextmanager
 def under(autocast: Autocast) -> Iterator[None]:
     """Autocast as it stood; off on every device that it does not tell of."""
-    told = {device for device, _, _ in autocast}
-    on = [d for d in _DEVICES if d not in told and _has_autocast(d) and torch.is_autocast_enabled(d)]
+    stood = {device for device, _, _ in autocast}
+    on = [d for d in _DEVICES if d not in stood and _has_autocast(d) and torch.is_autocast_enabled(d)]
     with ExitStack() as stack:
         for device, enabled, dtype in autocast:
             stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))

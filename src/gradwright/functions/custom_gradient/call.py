@@ -52,7 +52,7 @@ class Call:
         """The same call, before it was run."""
         return Call(self.definition, self.arguments, self.count)
 
-    @uncompiled
+    @uncompiled  # by itself, with the watch of a first call in it; in a graph of Dynamo's it is traced
     def run(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         """The forward on ``leaves``; the whole pool."""
         inputs = self.definition.inputs

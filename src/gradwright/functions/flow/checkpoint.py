@@ -117,10 +117,10 @@ def _checkpointed(
     leaves, structure = pytree.tree_flatten((args, kwargs))
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     tensors = [leaves[place] for place in places]
-    module = _Kept(fn) if isinstance(fn, nn.Module) else None
     if are_functorch_transforms_active():
-        _refuse_gradients_of_func(tensors, module)
-        return fn(*args, **kwargs)  # nothing is kept for a backward of the arguments
+        _refuse_gradients_of_func([*tensors, *(fn.parameters() if isinstance(fn, nn.Module) else ())])
+        return fn(*args, **kwargs)  # nothing would be kept for a backward of these
+    module = _Kept(fn) if isinstance(fn, nn.Module) else None
     owned = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
     states = [(generator, generator.get_state()) for generator in (*generators, *owned)]
     rest = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
@@ -149,8 +149,8 @@ def _checkpointed(
     return torch_checkpoint(run, *tensors, *devices, use_reentrant=False, early_stop=compare != "values")
 
 
-def _refuse_gradients_of_func(tensors: Sequence[Tensor], module: _Kept | None) -> None:
-    if any(_wants_gradient(tensor) for tensor in (*tensors, *(module.parameters.values() if module else ()))):
+def _refuse_gradients_of_func(tensors: Sequence[Tensor]) -> None:
+    if any(_wants_gradient(tensor) for tensor in tensors):
         raise UsageError(
             "checkpoint can't recompute under torch.func.grad, vjp, jacrev, hessian or vmap with gradients.\n"
             "  why    it stands on saved-tensor hooks, which torch.func does not run\n"
