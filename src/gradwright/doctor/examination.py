@@ -79,7 +79,7 @@ def note_lacking(journal: Journal) -> None:
 
     if found := [one for one in lacking() if one.of_doctor]:
         said = {item.why for item in fold(journal.path).not_examined}
-        journal.add(*(NotExamined(one.serves, one.describe()) for one in found if one.describe() not in said))
+        journal.add(*(NotExamined(one.serves, one.describe_lack()) for one in found if one.describe() not in said))
 
 
 def probe(journal: Journal, watch: Watch, loops: Sequence[LoopUse], seconds: float) -> None:

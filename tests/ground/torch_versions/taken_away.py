@@ -1,6 +1,6 @@
 """Diagnose a script once for each capability, with that one taken away: a fork each of a process that has all loaded.
 
-Prints one line of JSON for each: {"name", "why", "code", "findings", "not_examined", "failed"}.
+Prints one line of JSON for each: {"name", "why", "lack", "code", "findings", "not_examined", "failed"}.
 """
 
 import gc
@@ -157,7 +157,7 @@ def main():
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             take_away(capability, names)
-            found = {"name": capability.name, "why": capability.describe()}
+            found = {"name": capability.name, "why": capability.describe(), "lack": capability.describe_lack()}
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     found |= diagnose(Path(folder)) | {"doors": try_doors()}

@@ -66,8 +66,8 @@ def test_without_one_thing_only_what_needs_it_is_off(name: str, tried: dict[str,
     found = tried[name]
     assert (found.get("died"), found["code"], found["script"]) == (None, 0, 0)
     assert found["findings"] == ([] if name in UNWATCHED else ["GW101"])
-    said = {what for what, why in found["not_examined"] if found["why"] in why}
-    others = {what for what, why in found["not_examined"] if found["why"] not in why}
+    said = {what for what, why in found["not_examined"] if found["lack"] in why}
+    others = {what for what, why in found["not_examined"] if found["lack"] not in why}
     assert bool(said) or not CAPABILITIES[name].of_doctor
     assert others <= {"the training around the gradients"}
     assert (CUSTOM_FUNCTIONS in said) == (name in UNWATCHED)

@@ -97,13 +97,16 @@ class Capability:
 
     def describe(self) -> str:
         """What this torch lacks, and what is lost by it, in one sentence."""
+        return f"{self.describe_lack()}, which is needed for {self.serves}"
+
+    def describe_lack(self) -> str:
         if self.missing:
             lack = f"has no {' and no '.join(self.missing)}"
         elif self.came_later:
             lack = f"has no {self.name} (torch {'.'.join(map(str, self.since))} has)"
         else:
             lack = f"has another {self.name} than Gradwright knows ({self._fault})"
-        return f"torch {torch.__version__} {lack}, which is needed for {self.serves}"
+        return f"torch {torch.__version__} {lack}"
 
 
 def require(*capabilities: Capability) -> None:
