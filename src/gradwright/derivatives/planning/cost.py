@@ -9,8 +9,9 @@ widest value of a chunk no longer stays in the cache. Where a graph is made, wha
 its backward together: the caller is going to ask for both.
 
 Constants of the CPU: fitted on 2026-11-21 to B in {16, 128, 1024}, D in {2, 32, 256}, K in {2, 16, 64}, with and
-without create_graph, MLP tail D->128->128->K, float32, torch 2.13, one thread of an AMD EPYC. CUDA: launches dominate;
-from data sheets and torch's launch times, not fitted.
+without create_graph, MLP tail D->128->128->K, float32, torch 2.13, one thread of an AMD EPYC. Of another device: those
+that `make gpu` measured on one of the same name (``ground.devices``). Where none was: ``UNMEASURED``, from data sheets
+and torch's launch times, as launches dominate; ``plan`` says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import cache
 import torch
 
 from gradwright.derivatives.planning.work import Work
+from gradwright.ground.devices import constants_of
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,27 @@ class Machine:
 GRAPH_OVERHEAD, GRAPH_WORK = 2.3, 3.3
 
 CPU = Machine(9e10, 2e10, 17e-6, 42e-6, 30e-6, 30e-6, 1 << 20, 0.15)
-CUDA = Machine(3e13, 2e12, 25e-6, 60e-6, 40e-6, 50e-6, 256 << 20, 0.02)
+UNMEASURED = Machine(3e13, 2e12, 25e-6, 60e-6, 40e-6, 50e-6, 256 << 20, 0.02)
 
 
 def machine_of(device: torch.device, dtype: torch.dtype) -> Machine:
     """The constants for this device, this dtype and the threads that torch may use now."""
-    return _machine(device.type, dtype.itemsize >= 8, torch.get_num_threads() if device.type == "cpu" else 1)
+    wide = dtype.itemsize >= 8
+    if device.type == "cpu":
+        return _scale(CPU, torch.get_num_threads() ** 0.8, wide)
+    found = constants_of(device)
+    return _scale(UNMEASURED if found is None else Machine(**found.rates), 1.0, wide)
 
 
 @cache
-def _machine(device: str, wide: bool, threads: int) -> Machine:
-    base = CPU if device == "cpu" else CUDA
-    return replace(base, flop_rate=base.flop_rate * threads**0.8 * (0.5 if wide else 1.0))
+def _scale(machine: Machine, threads: float, wide: bool) -> Machine:
+    """A product in float64 takes twice the time of one in float32."""
+    return replace(machine, flop_rate=machine.flop_rate * threads * (0.5 if wide else 1.0))
+
+
+def is_measured(device: torch.device) -> bool:
+    """Whether the constants for this kind of device were measured on one, and not taken from data sheets."""
+    return device.type == "cpu" or constants_of(device) is not None
 
 
 def chunk_of(method: str, work: Work, machine: Machine, count: int) -> int:

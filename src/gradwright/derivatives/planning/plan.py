@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from gradwright.derivatives.derivation import chosen, exact_candidate, is_exact, refuse, shared_columns
@@ -24,9 +25,10 @@ from gradwright.derivatives.planning.choice import (
     weigh,
     why_not,
 )
-from gradwright.derivatives.planning.cost import peak_bytes
+from gradwright.derivatives.planning.cost import is_measured, peak_bytes
 from gradwright.derivatives.planning.text import bytes_told, seconds_told, table
 from gradwright.derivatives.samples.structure import Structure, examine_structure
+from gradwright.ground.devices import name_of
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,12 @@ class Plan:
     """What a call would do.  ``str(plan)`` is a table of the methods, ``choice`` the name of the one that is taken.
 
     ``independence``: how it is, or will be, known that no sample reaches another one's rows.
+    ``unmeasured``: "" where the constants of the predictions were measured on such a device; else what they are.
     """
 
     shapes: str
     independence: str
+    unmeasured: str
     choice: str
     chunk: int
     methods: tuple[Weight, ...]
@@ -77,7 +81,8 @@ class Plan:
                 else ("", "", "", "")
             )
             rows.append(("" if weight.why_not else ">", weight.method, *figures, weight.why_not))
-        return f"batch_jacobian: {self.shapes}\nsamples apart: {self.independence}\n{table(rows)}"
+        times = f"predicted times: {self.unmeasured}\n" if self.unmeasured else ""
+        return f"batch_jacobian: {self.shapes}\nsamples apart: {self.independence}\n{times}{table(rows)}"
 
     __repr__ = __str__
 
@@ -99,7 +104,8 @@ def plan(
 
     Nothing is differentiated, except for a direction or three where ``max_bytes`` is given, as that measures.
     Options and errors: those of ``gw.batch_jacobian``.  Cost: a walk over the graph, some microseconds a node.
-    Units: seconds and bytes; predictions are of a small model (planning/cost.py), right within a factor of about two.
+    Units: seconds and bytes; predictions are of a small model (planning/cost.py), right within a factor of about two
+    where its constants were measured on such a device, which the plan says where it isn't so.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 128), torch.nn.Tanh(), torch.nn.Linear(128, 64))
@@ -121,7 +127,15 @@ def plan(
         choice = _choice(weighed, structure)
     known = _known(request, options, structure)
     methods = tuple(_weights(weighed, structure, choice))
-    return Plan(f"{shapes} on {y.device.type}", known, choice.name, choice.chunk, methods)
+    unmeasured = _describe_guess(y.device)
+    return Plan(f"{shapes} on {y.device.type}", known, unmeasured, choice.name, choice.chunk, methods)
+
+
+def _describe_guess(device: torch.device) -> str:
+    """Where the predictions come from, if nothing was measured on such a device; "" where it was."""
+    if is_measured(device):
+        return ""
+    return f"not measured on this device ({name_of(device)}): rates of data sheets, good for an order of magnitude"
 
 
 def _choice(weighed: Weighed, structure: Structure) -> Candidate:
