@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -54,3 +55,20 @@ def test_the_work_runs_in_the_callers_mode(mode: Callable[[], AbstractContextMan
         memory_of(lambda: recorded.append((x.exp() * 2).requires_grad), CPU)
         recorded.append((x * 2).requires_grad)
     assert recorded[0] is recorded[1]
+
+
+def test_what_an_earlier_measurement_left_as_garbage_is_not_released_on_the_account_of_this_one() -> None:
+    def leave_garbage() -> None:
+        cycle: list[object] = [torch.zeros(100_000)]
+        cycle.append(cycle)
+
+    def work() -> torch.Tensor:
+        made = torch.zeros(1000)
+        kept = [[] for _ in range(10_000)]  # type: ignore[var-annotated]  # new objects: the collector would come by
+        del kept
+        return made
+
+    for _ in range(3):
+        memory_of(leave_garbage, CPU)
+        assert memory_of(work, CPU).kept_bytes == 4000
+    assert gc.isenabled()
