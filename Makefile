@@ -9,7 +9,7 @@ PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 TRITON := .venv-triton
 
-.PHONY: help demo docs test lint types contracts pytest quick durations test-newest test-pythons test-peers test-triton bench gpu-wheels test-gpu bench-gpu goldens release generate clean
+.PHONY: help demo docs test lint types contracts pytest quick durations test-newest test-pythons test-peers test-triton bench gpu-pack gpu gpu-read goldens release generate clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -120,26 +120,16 @@ bench: $(PEERS_READY) ## speed and memory, results under benchmarks/results
 	$(BIN)/python benchmarks/what_do_the_sources_say.py
 	$(BIN)/python benchmarks/table.py
 
-# On the machine with the accelerator: its own python3 and torch, and wheels that `make gpu-wheels` fetched beforehand.
-WHEELS := .whl
-SITE := /tmp/gradwright-site
-NEEDED := click|expecttest|hypothesis|iniconfig|jinja2|libcst|markdown-it-py|markupsafe|mdurl|packaging|pluggy|pygments|pytest|pytest-xdist|execnet|pyyaml|rich|sortedcontainers
-ON_GPU := PYTHONPATH=src:$(SITE) python3
+# What has to travel to a machine with a GPU: .whl, and an environment like that machine's to try it in.
+gpu-pack: $(READY) ## fetch what has to travel to a machine with a GPU, and try whether it is enough there
+	$(BIN)/python tools/pack_gpu.py
 
-gpu-wheels: $(READY) ## fetch what has to travel to a machine with an accelerator (Python 3.12, no network)
-	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
-		$(foreach glibc,2_17 2_24 2_27 2_28 2_31 2_34,--platform manylinux_$(glibc)_x86_64) --platform manylinux2014_x86_64 \
-		--dest $(WHEELS) $$(grep -iE '^($(NEEDED))==' requirements/lock.txt | sed 's/ *#.*//')
+# On that machine its own python3; dry, on a CPU, the environment that `make gpu-pack` made.
+gpu: ## there: everything that waits for a GPU, in eight minutes at most (RESULTS=folder; GRADWRIGHT_GPU_DRY=1: on the CPU)
+	$(if $(filter 1,$(GRADWRIGHT_GPU_DRY)),.venv-gpu/bin/python,python3) tools/run_gpu.py $(if $(RESULTS),--results $(RESULTS))
 
-$(SITE)/.ready:
-	python3 -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target $(SITE) $(WHEELS)/*.whl
-	@touch $@
-
-test-gpu: $(SITE)/.ready ## the tests marked gpu, with that machine's own torch
-	$(ON_GPU) -m pytest -m gpu tests
-
-bench-gpu: $(SITE)/.ready ## the benchmarks that have a device, results under benchmarks/results
-	for question in $$(grep -l 'from on_device import' benchmarks/*.py); do $(ON_GPU) $$question --device cuda || exit 1; done
+gpu-read: $(READY) ## take over what `make gpu` brought back (RESULTS=folder): figures, docs, constants, what to mend
+	$(BIN)/python tools/read_gpu.py $(RESULTS)
 
 goldens: $(READY) ## rewrite the goldens after a change that is meant
 	GRADWRIGHT_GOLDENS=rewrite $(BIN)/pytest -n 2 -m "not peers" -k golden

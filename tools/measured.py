@@ -1,8 +1,8 @@
 """The figures of a page, from benchmarks/results: a line on machine and date, and the table.
 
-In a page, ``<!-- measured: RESULT -->`` names a file of benchmarks/results (without ``.cpu.json``; of another device
-with it: ``RESULT.cuda``) and shows its rows; ``<!-- measured: RESULT/TITLE -->`` shows the table of that title.
-Everything up to ``<!-- /measured -->`` is replaced.
+In a page, ``<!-- measured: RESULT -->`` names a file of benchmarks/results (without ``.cpu.json``; of one device alone
+with it: ``RESULT.cuda``) and shows its rows; ``<!-- measured: RESULT/TITLE -->`` shows the table of that title. Where
+there is one of a GPU too, that one stands first. Everything up to ``<!-- /measured -->`` is replaced.
 """
 
 from __future__ import annotations
@@ -41,8 +41,20 @@ def _block(what: str, results: Path) -> str:
     tables = data.get("tables", {})
     if title and title not in tables:
         raise SystemExit(f"measured: {what}: {path.name} has no table of that title, but {', '.join(tables)}")
-    shown = _table(tables[title] if title else data["results"])
-    return f"<!-- measured: {what} -->\n{machine_line(data['machine'])}\n\n{shown}\n<!-- /measured -->"
+    shown = _show(data, title)
+    on_gpu = results / f"{name}.cuda.json"
+    if "." not in name and on_gpu.is_file() and _rows(data := json.loads(on_gpu.read_text()), title):
+        shown = f"{_show(data, title)}\n\n{shown}"
+    return f"<!-- measured: {what} -->\n{shown}\n<!-- /measured -->"
+
+
+def _show(data: dict[str, Any], title: str) -> str:
+    return f"{machine_line(data['machine'])}\n\n{_table(_rows(data, title))}"
+
+
+def _rows(data: dict[str, Any], title: str) -> dict[str, dict[str, Any]]:
+    """Of the table with this title, of the results themselves without one; empty where there is none."""
+    return data.get("tables", {}).get(title, {}) if title else data["results"]
 
 
 def machine_line(machine: dict[str, Any]) -> str:

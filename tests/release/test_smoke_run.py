@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,18 +12,7 @@ import pytest
 
 import gradwright as gw
 
-TOOLS = Path(__file__).parents[2] / "tools"
-
-
-@pytest.fixture(autouse=True)
-def tools_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As Python has them that runs a file of tools/."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(TOOLS)
-    yield
-    for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("smoke_steps", "torch_environment", "run_smoke", "compare_torches"):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("tools_on_path")
 
 
 def divide_by_zero() -> None:
