@@ -68,25 +68,25 @@ class Task:
 
 
 def task_of(subject: Subject, size: int, cell: str, device: torch.device) -> Task:
-    generator = torch.Generator().manual_seed(size)
+    generator = torch.Generator(device).manual_seed(size)
     count = 2 * size if cell == "strided" else size
-    drawn = [torch.randn(count, generator=generator) * 2 for _ in subject.inputs]
+    drawn = [torch.randn(count, generator=generator, device=device) * 2 for _ in subject.inputs]
     if subject.probabilities:
-        drawn[1] = torch.rand(count, generator=generator)
+        drawn[1] = torch.rand(count, generator=generator, device=device)
     if cell == "bfloat16":
         drawn = [tensor.bfloat16() for tensor in drawn]
-    inputs = [tensor.to(device)[:: 2 if cell == "strided" else 1] for tensor in drawn]
+    inputs = [tensor[:: 2 if cell == "strided" else 1] for tensor in drawn]
     inputs[0].requires_grad_()
     upstream = 0.37 if cell == "upstream 0.37" else 1.0
     shape = () if subject.is_loss else (size,)
     cotangent = torch.full(shape, upstream, dtype=inputs[0].dtype, device=device)
     if not subject.is_loss:
-        cotangent = (torch.rand(size, generator=generator) + 0.5).to(inputs[0].dtype).to(device)
+        cotangent = (torch.rand(size, generator=generator, device=device) + 0.5).to(inputs[0].dtype)
     extra = {}
     if cell == "weighted":
-        extra["weight"] = torch.rand(size, generator=generator).to(device)
+        extra["weight"] = torch.rand(size, generator=generator, device=device)
     if cell == "masked":
-        extra["mask"] = (torch.rand(size, generator=generator) < 0.7).to(device)
+        extra["mask"] = torch.rand(size, generator=generator, device=device) < 0.7
     return Task(subject, cell, tuple(inputs), cotangent, extra)
 
 

@@ -66,16 +66,16 @@ class Product(Counted):
         return grad_output @ b.mT, a.mT @ grad_output
 
 
-def elementwise(size: int) -> tuple[torch.Tensor, ...]:
-    return (torch.randn(size, dtype=torch.float64, requires_grad=True),)
+def elementwise(size: int, device: str) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(size, dtype=torch.float64, device=device, requires_grad=True),)
 
 
-def product(size: int) -> tuple[torch.Tensor, ...]:
-    rows = max(size // 10, 1)
-    return tuple(torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((rows, 10), (10, 10)))
+def product(size: int, device: str) -> tuple[torch.Tensor, ...]:
+    shapes = ((max(size // 10, 1), 10), (10, 10))
+    return tuple(torch.randn(shape, dtype=torch.float64, device=device, requires_grad=True) for shape in shapes)
 
 
-SUBJECTS: dict[str, tuple[type[Counted], Callable[[int], tuple[torch.Tensor, ...]]]] = {
+SUBJECTS: dict[str, tuple[type[Counted], Callable[[int, str], tuple[torch.Tensor, ...]]]] = {
     "elementwise": (XSin, elementwise),
     "matrix product": (Product, product),
 }
@@ -107,7 +107,7 @@ def measure(subject: str, size: int, rounds: int, too_long: set[str]) -> dict[st
     """Medians in milliseconds, judges in turn; a judge that took too long once is out for larger sizes."""
     function, draw = SUBJECTS[subject]
     torch.manual_seed(size)
-    inputs = draw(size)
+    inputs = draw(size, "cpu")
     entries = sum(value.numel() for value in inputs) * function.apply(*inputs).numel() * 8
     judges = {
         name: judge

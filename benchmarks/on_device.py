@@ -36,10 +36,15 @@ def read_setting(page: str | None, *, rounds: int, quick: int, told: str = "") -
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     device = torch.device(options.device)
+    set_arithmetic(device)
+    return Setting(device, quick if options.quick else options.rounds, options.quick, not options.no_save)
+
+
+def set_arithmetic(device: torch.device) -> None:
+    """One thread on the CPU; float32 products are float32 on CUDA."""
     if device.type == "cpu":
         torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    return Setting(device, quick if options.quick else options.rounds, options.quick, not options.no_save)
 
 
 def now(device: torch.device) -> float:

@@ -195,6 +195,10 @@ def problem_of(columns: int, rows: int, create_graph: bool, device: torch.device
     return Problem(net, z, net(z), create_graph)
 
 
+def title_of(columns: int, rows: int, create_graph: bool) -> str:
+    return f"D={columns}, K={rows}, " + ("with a penalty and its gradients" if create_graph else "plain")
+
+
 def main() -> None:
     setting = read_setting(__doc__, rounds=7, quick=2)
     with contextlib.suppress(ImportError):
@@ -205,7 +209,7 @@ def main() -> None:
     for create_graph in (False, True):
         for columns in (2, 32, 256):
             for rows in (2, 16, 64):
-                title = f"D={columns}, K={rows}, " + ("with a penalty and its gradients" if create_graph else "plain")
+                title = title_of(columns, rows, create_graph)
                 problem = problem_of(columns, rows, create_graph, setting.device)
                 results[title] = measure(problem, setting.rounds, setting.device)
                 row = results[title]

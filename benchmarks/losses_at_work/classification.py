@@ -71,9 +71,10 @@ def _torchs_weighted(z: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(z, y, _class_weights(z))
 
 
-def _of_rows(name: str, count: int) -> Subject:
+def cross_entropy_of(count: int) -> Subject:
+    """Of rows of so many classes."""
     return Subject(
-        f"cross entropy, {name}",
+        f"cross entropy, {count:,} classes",
         "row-wise",
         lambda losses: losses.CrossEntropyLoss(),
         rows_of(count),
@@ -92,9 +93,9 @@ SUBJECTS = [
         {"F": torchs(F.binary_cross_entropy_with_logits)},
         cells=ELEMENTWISE_CELLS,
     ),
-    _of_rows("8 classes", 8),
-    _of_rows("1,000 classes", 1_000),
-    _of_rows("32,768 classes", 32_768),
+    cross_entropy_of(8),
+    cross_entropy_of(1_000),
+    cross_entropy_of(32_768),
     Subject(
         "cross entropy, image of 8 classes",
         "row-wise",

@@ -52,14 +52,15 @@ class Task:
         return sum(tensor.numel() for tensor in self.wanted) if self.subject.passes else self.size
 
 
-def task_of(subject: Subject, size: int, cell: str) -> Task:
-    generator = torch.Generator().manual_seed(size)
-    tensors = subject.draw(generator, size)
+def task_of(subject: Subject, size: int, cell: str, device: torch.device = CPU) -> Task:
+    generator = torch.Generator(device).manual_seed(size)
     extra = {}
-    if cell == "weighted":
-        extra["weight"] = torch.rand(tensors[0].shape, generator=generator)
-    if cell == "masked":
-        extra["mask"] = torch.rand(tensors[0].shape, generator=generator) < 0.7
+    with device:  # so that everything is drawn there
+        tensors = subject.draw(generator, size)
+        if cell == "weighted":
+            extra["weight"] = torch.rand(tensors[0].shape, generator=generator)
+        if cell == "masked":
+            extra["mask"] = torch.rand(tensors[0].shape, generator=generator) < 0.7
     if cell == "bfloat16":
         tensors = [tensor.bfloat16() if tensor.is_floating_point() else tensor for tensor in tensors]
     if cell == "strided":
@@ -157,7 +158,9 @@ class Empty(torch.autograd.Function):
 def floor_of(task: Task) -> Callable[[], Any]:
     """As many bytes copied, half of them read, between tensors that exist; and an empty Function."""
     count = max(1, floor_bytes(task) // 8)
-    source, target, one = torch.ones(count), torch.zeros(count), torch.ones((), requires_grad=True)
+    device = task.tensors[0].device
+    source, target = torch.rand(count, device=device), torch.zeros(count, device=device)
+    one = torch.ones((), requires_grad=True)
 
     def floor() -> Any:
         if task.is_differentiated:

@@ -1,4 +1,5 @@
-"""Who else has a loss: torch.nn.functional, segmentation_models_pytorch (smp), MONAI, kornia, torchvision's formula.
+"""Who else has a loss: torch.nn.functional, segmentation_models_pytorch (smp), MONAI, kornia, torchvision's formula;
+on a GPU Liger-Kernel.
 
 They stand in ``tests/real/requirements.txt``; where one is not installed its column stays empty.
 """
@@ -34,6 +35,18 @@ def monai(make: Callable[[Any], Callable[..., Tensor]]) -> Maker:
 
 def kornia(make: Callable[[Any], Callable[..., Tensor]]) -> Maker:
     return lambda: _made("kornia", make)
+
+
+def liger_cross_entropy() -> Callable[..., Tensor] | None:
+    """Liger-Kernel's mean cross entropy of logits [N, C] and class numbers; its module needs no transformers. It writes
+    the gradient over the logits."""
+    try:
+        from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
+    except ImportError:
+        return None
+    # No weight, ignored class -100, no term of the squared log-sum, no smoothing, mean, no cap, the loss alone.
+    options = (None, -100, 0.0, 0.0, "mean", None, False, False, False)
+    return lambda z, y: LigerCrossEntropyFunction.apply(z, y, *options)[0]
 
 
 def _made(name: str, make: Callable[[Any], Callable[..., Tensor]]) -> Callable[..., Tensor] | None:
