@@ -141,7 +141,7 @@ def test_ours_must_be_right() -> None:
 
 @pytest.mark.parametrize(
     ("watched", "told"),
-    [(["0x1.8p+0"], True), (["0x1.0p+0"], "apart by 3.3e-01")],
+    [(["0x1.8p+0"], True), (["0x1.0p+0"], "apart by 3.3e-01"), ([], "not known")],
 )
 def test_losses_of_a_plain_and_a_watched_run_are_compared(watched: list[str], told: bool | str) -> None:
     from on_gpu.watching import describe_difference

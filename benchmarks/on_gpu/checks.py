@@ -32,7 +32,7 @@ def measure(subject: str, size: int, machine: Machine) -> dict[str, Any]:
         cells[f"{name} ms"] = round(1e3 * found.seconds[name], 2) if name in found.seconds else "-"
     cells |= {f"{name} calls": calls.get(name, "-") for name in ("quick", "standard")}
     cells |= {"gradcheck / quick": "-", "fast / quick": found.ratio("gradcheck fast")}
-    return found.finish(cells | {"quick MiB": found.mebibytes("quick")})
+    return found.finish(cells | {"quick spread": found.spread_of_ours(), "quick MiB": found.mebibytes("quick")})
 
 
 def _count_calls(way: Way) -> int:

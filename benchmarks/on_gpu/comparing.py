@@ -46,6 +46,8 @@ class Comparison:
     ours: str
     #: Medians over the rounds, of one call.
     seconds: dict[str, float] = field(default_factory=dict)
+    #: The slowest round by the fastest.
+    spread: dict[str, float] = field(default_factory=dict)
     #: Medians of the rounds' ratios: the way's time as a multiple of ours.
     of_ours: dict[str, float] = field(default_factory=dict)
     #: The largest error, relative to the largest element of the truth.
@@ -62,6 +64,10 @@ class Comparison:
         if name in self.of_ours:
             return f"{self.of_ours[name]:.2f}"
         return "wrong" if self.notes.get(name, "").startswith("wrong") else "-"
+
+    def spread_of_ours(self) -> float | str:
+        """A cell: the slowest round by the fastest. A difference between ways that is smaller is noise."""
+        return round(self.spread[self.ours], 2) if self.ours in self.spread else "-"
 
     def mebibytes(self, name: str) -> float | str:
         return round(self.peak_bytes[name] / 2**20, 1) if name in self.peak_bytes else "-"
@@ -157,6 +163,7 @@ def _time_in_rounds(ways: Mapping[str, Way], once: Mapping[str, float], found: C
                 times[name].append(took)
     times = {name: taken for name, taken in times.items() if taken and name not in found.notes}
     found.seconds = {name: statistics.median(taken) for name, taken in times.items()}
+    found.spread = {name: max(taken) / min(taken) for name, taken in times.items()}
     if found.ours in times:
         found.of_ours = {
             name: statistics.median(a / b for a, b in zip(taken, times[found.ours], strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from typing import Any
 
 import torch
@@ -12,17 +13,25 @@ from on_gpu.figure import Figure, Machine
 
 LARGE, SMALL = 2**32, 2**25  # bytes; the smaller one in a dry run
 TIMES = 9
+WARM_UP_SECONDS = 0.1
 
 
 def time_copies(device: torch.device, size: int) -> list[float]:
-    """Seconds of each of several copies of ``size`` bytes, random ones; the first two aren't counted."""
+    """Seconds of each of several copies of ``size`` bytes, random ones, once the device's clocks are up."""
     source = torch.rand(size // 4, device=device)
     target = torch.empty_like(source)
-    return [seconds(lambda: target.copy_(source), device) for _ in range(TIMES + 2)][2:]
+
+    def copy() -> torch.Tensor:
+        return target.copy_(source)
+
+    until = time.perf_counter() + WARM_UP_SECONDS
+    while time.perf_counter() < until:
+        seconds(copy, device)
+    return [seconds(copy, device) for _ in range(TIMES)]
 
 
 def measure_copy_speed(device: torch.device, *, is_small: bool) -> float:
-    """Bytes read plus bytes written a second: the median of several large copies. Cost: some milliseconds on a GPU."""
+    """Bytes read plus bytes written a second: the median of several large copies. Cost: 0.2 s."""
     size = SMALL if is_small else LARGE
     return 2 * size / statistics.median(time_copies(device, size))
 

@@ -1,8 +1,9 @@
 """``gw.elementwise`` beside torch: rows of ``how_fast_is_a_formula.py``.
 
 Columns as there, and: ``copy_us``, what reading each input and writing each result once takes at the speed of the
-device's copy; ``in_copies``, ours as a multiple of that; ``ours_first_s``, ``warm-up_s``, the first call of ours and of
-torch.compile's; ``backend``, what ours ran on; MiB, what tensors held at once.
+device's copy; ``in_copies``, ours as a multiple of that; ``ours_spread``, the slowest round by the fastest;
+``ours_first_s``, ``warm-up_s``, the first call of ours and of torch.compile's; ``backend``, what ours ran on; MiB, what
+tensors held at once.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def measure(subject: Subject, size: int, is_compiled: bool, machine: Machine) ->
     cells |= {
         "copy_us": float(f"{1e6 * copied:.4g}"),
         "in_copies": round(took / copied, 2) if took else "-",
+        "ours_spread": found.spread_of_ours(),
         "ours_first_s": round(found.first_seconds["ours"], 2) if "ours" in found.first_seconds else "-",
         "warm-up_s": round(found.first_seconds["compile"], 1) if "compile" in found.seconds else "-",
         "backend": _backend(task, found.notes),

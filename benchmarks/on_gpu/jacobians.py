@@ -76,6 +76,7 @@ def _cells(problem: benchmark.Problem, found: Comparison, machine: Machine) -> d
     samples, inputs = problem.z.shape
     size = problem.z.element_size() * samples * (inputs + inputs * problem.y.shape[1])
     return cells | {
+        "ours_spread": found.spread_of_ours(),
         "copy_ms": float(f"{1e3 * machine.copy_seconds(size):.3g}"),
         "warm-up_s": round(found.first_seconds[COMPILED], 1) if COMPILED in found.seconds else "-",
         "ours_MiB": found.mebibytes(OURS),

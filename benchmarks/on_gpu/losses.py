@@ -55,6 +55,8 @@ def measure(subject: Subject, size: int, cell: str, is_compiled: bool, machine: 
     tolerance = WRONG[task.tensors[0].dtype]
     found = compare(ways, machine, truth=truth_of(task), tolerance=tolerance, unchecked=("floor",))
     found.notes |= notes
+    if "Liger" in found.seconds:
+        found.notes["Liger"] = "writes the gradient over its logits, copied anew before each call, untimed"
     return found.finish(_cells(task, ours, found, machine))
 
 
@@ -84,6 +86,7 @@ def _cells(task: Task, ours: Any, found: Comparison, machine: Machine) -> dict[s
     }
     cells |= {name: found.ratio(name) for name in OTHERS}
     cells |= {
+        "ours_spread": found.spread_of_ours(),
         "ours_first_s": f"{found.first_seconds['ours']:.2f}" if "ours" in found.first_seconds else "-",
         "warm-up_s": f"{found.first_seconds['compile']:.1f}" if "compile" in found.seconds else "-",
         "copy_us": f"{1e6 * copied:.4g}",

@@ -55,7 +55,8 @@ class Script:
         words = self.process.stdout.readline().split()
         if len(words) != 2:
             lines = self._said.read_text(errors="replace").strip().splitlines()
-            raise RuntimeError(f"the script ended: {lines[-1] if lines else 'it said nothing'}")
+            said = lines[-1] if lines else "it said nothing"
+            raise RuntimeError(f"the script ended, or was stopped after {PATIENCE_SECONDS:g} s: {said}")
         return float(words[0]), words[1]
 
 
@@ -71,7 +72,10 @@ def started(arguments: tuple[str, ...]) -> Iterator[dict[str, Script]]:
 
         ends.callback(_close, scripts)
         ends.callback(kill)
-        options = Options(target=str(SCRIPT), arguments=arguments, to_end=True)
+        # The examination comes after the script's end, which is not waited for; it is short, should nobody kill it.
+        options = Options(
+            target=str(SCRIPT), arguments=arguments, to_end=True, probe_seconds=1.0, fix_seconds=0.0, rerun="never"
+        )
         commands = {
             "plain": [sys.executable, str(SCRIPT), *arguments],
             "watched": start_command(Path(folder) / "journal", options),
@@ -86,9 +90,13 @@ def started(arguments: tuple[str, ...]) -> Iterator[dict[str, Script]]:
 
 
 def _close(scripts: dict[str, Script]) -> None:
+    """After they were killed. Their output isn't read to its end: a child of theirs might hold it open."""
     for script in scripts.values():
-        with contextlib.suppress(BrokenPipeError):
-            script.process.communicate()
+        for stream in (script.process.stdin, script.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
+        script.process.wait()
 
 
 def measure(model: str, machine: Machine) -> dict[str, Any]:
@@ -127,11 +135,13 @@ def measure(model: str, machine: Machine) -> dict[str, Any]:
 
 def describe_difference(plain: list[str], watched: list[str]) -> bool | str:
     """True where all losses are equal to the last bit, else how far they are apart: kernels of a GPU may add up in
-    another order each time."""
+    another order each time. "not known" where one of the scripts ended before the other."""
+    if not plain or len(plain) != len(watched):
+        return "not known"
     if plain == watched:
         return True
-    pairs = [(float.fromhex(a), float.fromhex(b)) for a, b in zip(plain, watched, strict=False)]
-    return f"apart by {max((abs(a - b) / max(abs(a), 1e-30) for a, b in pairs), default=float('nan')):.1e}"
+    pairs = [(float.fromhex(a), float.fromhex(b)) for a, b in zip(plain, watched, strict=True)]
+    return f"apart by {max(abs(a - b) / max(abs(a), 1e-30) for a, b in pairs):.1e}"
 
 
 def list_figures(*, is_small: bool) -> list[Figure]:
