@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.derivatives.truth import one_hot_jacobian
+from tests.devices import CUDA, only_on_cuda
 from torch import Tensor, nn
 
 import gradwright as gw
 from gradwright.ground.memory import memory_of
 
-CUDA = pytest.param(
-    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")]
-)
 on_each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
 on_cuda = pytest.mark.parametrize("device", [CUDA])
 
@@ -88,6 +86,7 @@ def test_max_bytes_holds_within_a_tenth(device: str) -> None:
     assert taken.peak_bytes <= 1.1 * most
 
 
+@only_on_cuda
 @on_cuda
 def test_a_cudnn_recurrent_layer_is_named_before_anything_is_computed(device: str) -> None:
     layer = nn.LSTM(4, 5, batch_first=True, device=device)

@@ -1,10 +1,11 @@
 """Losses where no number is looked at: as on an accelerator, here on a CPU that is taken for one, and on a device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 import torch
-from tests.laws import Laws
+from tests.devices import CUDA, IS_DRY
 from tests.losses.case import Case
 from tests.losses.table import CASES
 from tests.losses.unread import no_number_is_looked_at
@@ -27,28 +28,19 @@ def _differentiated(loss, inputs: list[Tensor], wanted: int) -> list[Tensor]:
     return [value.detach(), *torch.autograd.grad(value, inputs[:wanted], cotangent)]
 
 
-def value_and_gradients_of(case: Case) -> Callable[[str], None]:
-    def are_those_of_the_unfused_loss(device: str) -> None:
-        drawn = case.draw(torch.Generator().manual_seed(0), torch.float32)
-        inputs = [t.to(device).requires_grad_(place < case.wanted) for place, t in enumerate(drawn)]
-        wide = [t.double() if t.is_floating_point() else t for t in drawn]
-        wide = [t.requires_grad_(place < case.wanted) for place, t in enumerate(wide)]
-        known = _differentiated(case.unfused, wide, case.wanted)
-        for one, other in zip(_differentiated(case.loss, inputs, case.wanted), known, strict=True):
-            scale = other.abs().max().item() if other.numel() else 0.0
-            torch.testing.assert_close(one.cpu().double(), other, rtol=case.tolerance, atol=case.tolerance * scale)
-
-    are_those_of_the_unfused_loss.__name__ = str(case)
-    return are_those_of_the_unfused_loss
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-def test_on_a_device_value_and_gradients_of_every_case_are_those_of_the_unfused_loss() -> None:
-    every_case = Laws[str]()
-    for case in CASES:
-        every_case(value_and_gradients_of(case))
-    every_case.hold("cuda")
+@pytest.mark.parametrize("device", [CUDA])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_on_a_device_value_and_gradients_are_those_of_the_unfused_loss(case: Case, device: str) -> None:
+    drawn = case.draw(torch.Generator().manual_seed(0), torch.float32)
+    inputs = [t.to(device).requires_grad_(place < case.wanted) for place, t in enumerate(drawn)]
+    wide = [t.double() if t.is_floating_point() else t for t in drawn]
+    wide = [t.requires_grad_(place < case.wanted) for place, t in enumerate(wide)]
+    known = _differentiated(case.unfused, wide, case.wanted)
+    with no_number_is_looked_at() if IS_DRY else nullcontext():
+        found = _differentiated(case.loss, inputs, case.wanted)
+    for one, other in zip(found, known, strict=True):
+        scale = other.abs().max().item() if other.numel() else 0.0
+        torch.testing.assert_close(one.cpu().double(), other, rtol=case.tolerance, atol=case.tolerance * scale)
 
 
 @pytest.mark.usefixtures("nothing_is_read")

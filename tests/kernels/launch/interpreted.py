@@ -1,4 +1,4 @@
-"""CUDA's libdevice for Triton's interpreter, which has none: torch's functions, on the interpreter's arrays."""
+"""What Triton's interpreter lacks: CUDA's libdevice, by torch's functions, and loops whose ends are loaded."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ FUNCTIONS = (
 def libdevice() -> Iterator[None]:
     """Functions of float32 go through float64, and are rounded once."""
     from triton.language.extra import libdevice
+    from triton.runtime import interpreter
 
     stand_ins: dict[str, Callable[..., Any]] = {name: _of_torch(getattr(torch, name)) for name in FUNCTIONS}
     stand_ins["div_rn"] = np.divide
@@ -28,8 +29,20 @@ def libdevice() -> Iterator[None]:
     with ExitStack() as stack:
         for name, function in stand_ins.items():
             stack.enter_context(mock.patch.object(libdevice, name, _lifted(function)))
+        if patch_tensor := getattr(interpreter, "_patch_lang_tensor", None):  # private to Triton
+            stack.enter_context(mock.patch.object(interpreter, "_patch_lang_tensor", _with_index(patch_tensor)))
         stack.enter_context(np.errstate(all="ignore"))
         yield
+
+
+def _with_index(patch_tensor: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """A number of the interpreter's is an array of one element: NumPy 2.5 makes no int of that, as Triton 3.6 asks."""
+
+    def patch(tensor: Any, scope: Any) -> None:
+        patch_tensor(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    return patch
 
 
 def _of_torch(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 import torch
-from tests.kernels.launch import interpreted
+from tests.devices import HAS_TRITON
 from torch import Tensor
 
 from gradwright.kernels.formula.expression import Expression, call, condition, constant, number, where
@@ -25,11 +22,6 @@ from gradwright.kernels.launch import triton as back_end
 from gradwright.kernels.launch.plain import PlainLaunch
 from gradwright.kernels.launch.results import Operand, Result, full_shape
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = pytest.param(
-    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")]
-)
 x, y, z, m = number("x"), number("y"), number("z"), condition("m")
 SPECIALS = [
     0.0,
@@ -51,12 +43,6 @@ SPECIALS = [
     math.nan,
 ]
 CONDITIONS = {"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
-
-
-@pytest.fixture(params=["cpu"] if HAS_TRITON and IS_INTERPRETED else [CUDA])
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    with interpreted.libdevice() if request.param == "cpu" else nullcontext():
-        yield request.param
 
 
 def launched(

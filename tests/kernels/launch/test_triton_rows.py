@@ -5,14 +5,8 @@ On an NVIDIA device (``-m gpu``) as it is; without one in Triton's interpreter, 
 
 from __future__ import annotations
 
-import importlib.util
-import os
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import pytest
 import torch
-from tests.kernels.launch import interpreted
 from tests.kernels.launch.test_rows import EVERYTHING
 from torch import Tensor
 
@@ -21,17 +15,6 @@ from gradwright.kernels.launch import triton_rows as back_end
 from gradwright.kernels.launch.plain_rows import PlainRows
 from gradwright.kernels.machine.triton_functions import NoTritonKernel
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = pytest.param(
-    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")]
-)
-
-
-@pytest.fixture(params=["cpu"] if HAS_TRITON and IS_INTERPRETED else [CUDA])
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    with interpreted.libdevice() if request.param == "cpu" else nullcontext():
-        yield request.param
 
 
 def _operands(z: Tensor, dim: int) -> list[Tensor | float]:

@@ -145,6 +145,7 @@ class Watch:
         for observer in reversed(observers):
             guarded(observer.remove, self._fault)()
         self.clock.over = True
+        guarded(lambda: self._journal.add(environment()), self._fault)()  # once more: a GPU may be in use by now
         self.flush()
         self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self.functions.calls_of_twins())
         if self._whole_script:
@@ -244,7 +245,10 @@ class Watch:
 
 
 def environment() -> Environment:
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    """``device``: the GPU, where one is in use by now. To ask for its name would put it in use: trials of a script of
+    the CPU could not be made in forked children any more."""
+    on_gpu = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
+    device = torch.cuda.get_device_name() if on_gpu else platform.processor() or platform.machine()
     return Environment(
         gradwright=gradwright.__version__,
         python=platform.python_version(),

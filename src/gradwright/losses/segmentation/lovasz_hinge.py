@@ -86,7 +86,7 @@ def lovasz_hinge_loss(
 
 
 def _anything(counts: Tensor | None, input: Tensor) -> Tensor:
-    return counts.any() if counts is not None else torch.tensor(input.numel() > 0, device=input.device)
+    return counts.any() if counts is not None else input.new_full((), input.numel() > 0, dtype=torch.bool)
 
 
 def reference(input: Tensor, target: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ def lovasz_softmax_loss(
         losses = torch.where(there, made.losses, 0.0).sum(1) / there.sum(1).clamp_min(1)
     else:
         losses = made.losses.mean(1)
-    anything = counts.any() if counts is not None else torch.tensor(target.numel() > 0, device=input.device)
+    anything = counts.any() if counts is not None else input.new_full((), target.numel() > 0, dtype=torch.bool)
     return reduced(losses, anything, dtype_of_value(input.dtype), reduction, empty)
 
 
