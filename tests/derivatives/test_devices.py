@@ -82,6 +82,7 @@ def test_max_bytes_holds_within_a_tenth(device: str) -> None:
     z = torch.randn(256, 64, device=device, requires_grad=True)
     y = net(z)
     most = 3 * 256 * 64 * 64 * 4
+    gw.batch_jacobian(y, wrt=z, mode="reverse")  # the first product of each thread takes a workspace of cuBLAS's
     taken = memory_of(lambda: gw.batch_jacobian(y, wrt=z, mode="reverse", max_bytes=most), z.device)
     assert taken.peak_bytes <= 1.1 * most
 

@@ -2,6 +2,8 @@
 
 import builtins
 import importlib
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -22,6 +24,44 @@ def test_what_never_ends_is_interrupted() -> None:
                 pass
 
     assert under_watchdog(endless, seconds=0.3).how == "out of time"
+
+
+# Deeper than 60 backwards within one another torch goes on in a thread of its own, as it does with a GPU.
+ENDLESS_ELSEWHERE = """
+import threading
+import time
+import torch
+from gradwright.ground.watchdog import under_watchdog
+
+class Nested(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, depth):
+        ctx.depth = depth
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        while ctx.depth == 0:
+            assert threading.get_ident() != threading.main_thread().ident
+            time.sleep(0.01)
+        go_backward(ctx.depth - 1)
+        return cotangent * 2, None
+
+def go_backward(depth):
+    with torch.enable_grad():
+        Nested.apply(torch.ones(1, requires_grad=True), depth).backward()
+
+print(under_watchdog(lambda: go_backward(80), seconds=0.3).how)
+x = torch.ones(1, requires_grad=True)
+(x * 3).backward()
+print(x.grad.item())
+"""
+
+
+def test_a_backward_that_never_ends_in_a_thread_of_the_engine_is_interrupted_and_the_next_one_is_not() -> None:
+    words = [sys.executable, "-c", ENDLESS_ELSEWHERE]  # those threads stay, and would be in the way of other tests
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split("\n") == ["out of time", "3.0", ""], ran.stderr
 
 
 def test_the_dog_does_not_bark_afterwards() -> None:

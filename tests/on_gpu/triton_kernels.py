@@ -15,7 +15,7 @@ NARROW = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @triton.jit
-def _gated(x, gate, made, elements, BLOCK: tl.constexpr):
+def _gated(x, gate, made, elements, BLOCK: tl.constexpr):  # noqa: N803 - as Triton's users write it
     places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = places < elements
     a = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
@@ -24,7 +24,7 @@ def _gated(x, gate, made, elements, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _gated_back(cotangent, x, gate, of_x, of_gate, elements, factor, BLOCK: tl.constexpr):
+def _gated_back(cotangent, x, gate, of_x, of_gate, elements, factor, BLOCK: tl.constexpr):  # noqa: N803 - as Triton's users write it
     places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = places < elements
     g = tl.load(cotangent + places, mask=inside, other=0.0).to(tl.float32)
@@ -36,7 +36,7 @@ def _gated_back(cotangent, x, gate, of_x, of_gate, elements, factor, BLOCK: tl.c
 
 
 @triton.jit
-def _softmax(x, made, columns, WIDTH: tl.constexpr):
+def _softmax(x, made, columns, WIDTH: tl.constexpr):  # noqa: N803 - as Triton's users write it
     places = tl.arange(0, WIDTH)
     inside = places < columns
     row = tl.program_id(0) * columns
@@ -46,7 +46,7 @@ def _softmax(x, made, columns, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _softmax_back(cotangent, made, of_x, columns, factor, WIDTH: tl.constexpr):
+def _softmax_back(cotangent, made, of_x, columns, factor, WIDTH: tl.constexpr):  # noqa: N803 - as Triton's users write it
     places = tl.arange(0, WIDTH)
     inside = places < columns
     row = tl.program_id(0) * columns

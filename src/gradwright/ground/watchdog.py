@@ -1,4 +1,9 @@
-"""Work in this very process within a time limit: where there is no fork, or a fork would not survive (CUDA)."""
+"""Work in this very process within a time limit: where there is no fork, or a fork would not survive (CUDA).
+
+NOTE [threads of the engine]: an exception that is set for a thread waits for that thread's next Python instruction. A
+backward on an accelerator runs in a thread of autograd's own, for which its caller waits in C++. So it is set for that
+thread; the engine hands it on to the caller.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from gradwright.ground.forked import Outcome
 
 T = TypeVar("T")
 
+_ATTEMPTS, _A_WHILE = 5, 1.0  # to interrupt what runs elsewhere, and seconds for it to come back
+
 
 class OutOfTime(BaseException):
     """Raised in the working thread by the watchdog."""
@@ -22,6 +29,7 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
     """Run ``work`` here; after ``seconds`` of an idle machine it is interrupted at its next Python instruction.
 
     One long call into C is not interrupted, and a crash ends the process: ``in_child`` is better where it can be had.
+    Python that a backward on an accelerator runs is: see NOTE [threads of the engine].
 
     >>> under_watchdog(lambda: 6 * 7, seconds=5).value
     42
@@ -29,15 +37,25 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
     started = clock.now()
     worker = threading.get_ident()
     over, ended = threading.Lock(), threading.Event()
+    interrupted: set[int] = set()
     done = False
 
     def watch() -> None:
         while (left := started + seconds - clock.now()) > 0:
             if ended.wait(left):
                 return
+        for _ in range(_ATTEMPTS):
+            with over:
+                if done:
+                    return
+                for thread in (elsewhere := _threads_not_of_python()) or {worker}:
+                    _set_exception(thread, OutOfTime)
+                interrupted.update(elsewhere)
+            if not elsewhere or ended.wait(_A_WHILE):
+                return
         with over:
             if not done:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(OutOfTime))
+                _set_exception(worker, OutOfTime)
 
     try:
         threading.Thread(target=watch, daemon=True).start()
@@ -49,10 +67,26 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
             done = True
         return outcome
     except OutOfTime:
+        with over:
+            done = True
         _forget_half_imported()
         return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=clock.now() - started)
     finally:
         ended.set()
+        for thread in interrupted:  # what it did not come to must not meet a later backward
+            _set_exception(thread, None)
+
+
+def _threads_not_of_python() -> set[int]:
+    """Threads that run Python now, and that Python did not start: autograd's."""
+    started = {one.ident for one in threading.enumerate() if not isinstance(one, threading._DummyThread)}
+    return sys._current_frames().keys() - started
+
+
+def _set_exception(thread: int, error: type[BaseException] | None) -> None:
+    """Raised at that thread's next Python instruction; None: what is set and not raised yet is taken back."""
+    given = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
 
 
 def _forget_half_imported() -> None:

@@ -16,7 +16,6 @@ from gradwright.kernels.launch.plain_rows import PlainRows
 from gradwright.kernels.machine.triton_functions import NoTritonKernel
 
 
-
 def _operands(z: Tensor, dim: int) -> list[Tensor | float]:
     generator = torch.Generator().manual_seed(1)
     rows = [size for axis, size in enumerate(z.shape) if axis != dim]

@@ -122,7 +122,7 @@ CASES = [
          lambda z, t: combo(z.sigmoid(), t, 0.7, 0.2, 2.0), _LABELS),
     Case("lovasz hinge", lovasz_hinge_loss, lovasz_hinge, _BINARY),
     Case("lovasz hinge, of images, masked, none",
-         lambda z, t: lovasz_hinge_loss(z, t, True, reduction="none", mask=torch.arange(6) != 2),
+         lambda z, t: lovasz_hinge_loss(z, t, True, reduction="none", mask=torch.arange(6, device=z.device) != 2),
          lambda z, t: of_images(lovasz_hinge, *[x[..., torch.arange(6) != 2] for x in (z, t)]), _BINARY),
     Case("lovasz softmax", lovasz_softmax_loss, lovasz_softmax, _CLASSES),
     Case("lovasz softmax, ignored", partial(lovasz_softmax_loss, ignore_index=2),
