@@ -7,8 +7,8 @@ context, which no later call gets over): start it again with the names that are 
     python benchmarks/run_on_gpu.py --list [--device cuda|cpu] [--small]
     python benchmarks/run_on_gpu.py --into EVENTS.jsonl [--only-file NAMES.txt] [--device cuda|cpu] [--small]
 
-EVENTS gets a JSON line before each figure, {"event": "began", "name": ...}, and one after it: {"event": "ended",
-"name", "outcome": "passed" | "failed" | "skipped", "seconds", "why", "traceback", "data": {"question", "title", "row",
+EVENTS gets {"event": "listed", "names": [...]}, then a JSON line before each figure, {"event": "began", "name": ...},
+and one after it: {"event": "ended", "name", "outcome": "passed" | "failed" | "skipped", "seconds", "why", "traceback", "data": {"question", "title", "row",
 "cells"}}. ``--only-file``: names of figures, one a line. ``--small``: a dry run, of sizes that a CPU does in seconds;
 the names of figures tell their sizes, so they differ from those of a real run. On a CPU there are only dry runs.
 GRADWRIGHT_GPU_DRY=1 in the environment means ``--device cpu --small``.
@@ -55,6 +55,7 @@ def main() -> None:
     events = Events(options.into)
     names = options.only_file.read_text().splitlines() if options.only_file else None
     chosen = choose_figures(figures, names, events)
+    events.write({"event": "listed", "names": [figure.name for figure in chosen]})
     device = torch.device(options.device)
     set_arithmetic(device)
     try:

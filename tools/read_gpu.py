@@ -75,7 +75,8 @@ def write_constants(results: Iterable[Result], machine: dict[str, Any], path: Pa
         if result.step == "figures" and result.name.startswith(f"{CONSTANTS}:") and result.outcome == "passed":
             table = json.loads(path.read_text("utf-8"))
             measured = f"{machine['date']}, torch {machine['torch']}"
-            table[machine["name"]] = {"measured": measured, **result.data["cells"]["constants"]}
+            rates = dict(result.data["cells"])
+            table[machine["name"]] = {"measured": measured, "rows_together": rates.pop("rows_together"), "rates": rates}
             path.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", "utf-8")
             return True
     return False

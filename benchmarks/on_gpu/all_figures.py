@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from on_gpu import checks, copying, formulas, jacobians, losses, watching
+from on_gpu import checks, constants, copying, formulas, jacobians, losses, watching
 from on_gpu.figure import Figure
 
 
@@ -17,6 +17,7 @@ def list_figures(small: bool) -> list[Figure]:
             *jacobians.list_figures(is_small=True),
             *watching.list_figures(is_small=True),
             *checks.list_figures(is_small=True),
+            *constants.list_figures(),
         ]
     transformer, mlp = watching.list_figures(is_small=False)
     return [
@@ -25,6 +26,7 @@ def list_figures(small: bool) -> list[Figure]:
         *losses.list_cross_entropies(is_small=False),
         *losses.list_images(is_small=False),
         *jacobians.list_figures(is_small=False),
+        *constants.list_figures(),
         transformer,
         *checks.list_figures(is_small=False),
         *formulas.list_figures(formulas.COMPILED_SIZES[1:], is_compiled=True),

@@ -217,12 +217,9 @@ def bring_back(folder: Path, results: Sequence[Any]) -> Path:
 MACHINE = {
     "device": "cuda", "name": "Abacus 3000", "date": "2001-02-03", "cores": 16, "python": "3.12.3", "torch": "2.11.0",
 }  # fmt: skip
-CONSTANTS = {
-    "rows_together": 16,
-    "rates": {
-        "flop_rate": 5e13, "byte_rate": 4e12, "single": 1e-5, "vmapped": 2e-5, "pushed": 3e-5, "start": 4e-5,
-        "cache": 6e7, "spill": 0.1,
-    },
+RATES = {
+    "flop_rate": 5e13, "byte_rate": 4e12, "single": 1e-5, "vmapped": 2e-5, "pushed": 3e-5, "start": 4e-5, "cache": 6e7,
+    "spill": 0.1,
 }  # fmt: skip
 
 
@@ -238,7 +235,7 @@ def test_figures_constants_and_failures_are_taken_over(root: Path, tmp_path: Pat
         figure("how_fast_is_a_formula", "", "Huber, 1e+06", ours_us=12.5, eager="3.10"),
         figure("how_fast_is_a_formula", "Other cells", "Huber, bfloat16", ours_us=7.5),
         Result("figures", "how_fast_is_a_formula: GELU, 1e+06", "hung", 60.0, "not over after 60 s"),
-        figure("what_does_a_launch_cost", "", "planner", constants=CONSTANTS),
+        figure("what_does_a_launch_cost", "", "planner", rows_together=16, **RATES),
     ]
     said = read(bring_back(tmp_path / "back", results), root)
     data = json.loads((root / "benchmarks/results/how_fast_is_a_formula.cuda.json").read_text())
@@ -247,7 +244,7 @@ def test_figures_constants_and_failures_are_taken_over(root: Path, tmp_path: Pat
     assert data["machine"]["cpu"] == "Abacus 3000" and data["machine"]["device"] == "cuda"
     assert "GELU, 1e+06: hung" in data["notes"][0]
     table = json.loads((root / "src/gradwright/ground/devices.json").read_text())
-    assert table == {"Abacus 3000": {"measured": "2001-02-03, torch 2.11.0", **CONSTANTS}}
+    assert table == {"Abacus 3000": {"measured": "2001-02-03, torch 2.11.0", "rows_together": 16, "rates": RATES}}
     to_mend = (root / "tests/on_gpu/to_mend.md").read_text()
     assert f"python3 -m pytest -m gpu '{name}'" in to_mend and "AssertionError: wrong" in to_mend
     assert "GELU, 1e+06" in to_mend and f"{name}_more" not in to_mend
@@ -263,7 +260,7 @@ def test_a_row_of_the_table_is_what_the_planner_reads(root: Path, tmp_path: Path
 
     results = [
         Result("machine", "machine", "passed", data=MACHINE),
-        figure("what_does_a_launch_cost", "", "planner", constants=CONSTANTS),
+        figure("what_does_a_launch_cost", "", "planner", rows_together=16, **RATES),
     ]
     read(bring_back(tmp_path / "back", results), root)
     (row,) = json.loads((root / "src/gradwright/ground/devices.json").read_text()).values()
