@@ -8,10 +8,10 @@ context, which no later call gets over): start it again with the names that are 
     python benchmarks/run_on_gpu.py --into EVENTS.jsonl [--only-file NAMES.txt] [--device cuda|cpu] [--small]
 
 EVENTS gets {"event": "listed", "names": [...]}, then a JSON line before each figure, {"event": "began", "name": ...},
-and one after it: {"event": "ended", "name", "outcome": "passed" | "failed" | "skipped", "seconds", "why", "traceback", "data": {"question", "title", "row",
-"cells"}}. ``--only-file``: names of figures, one a line. ``--small``: a dry run, of sizes that a CPU does in seconds;
-the names of figures tell their sizes, so they differ from those of a real run. On a CPU there are only dry runs.
-GRADWRIGHT_GPU_DRY=1 in the environment means ``--device cpu --small``.
+and one after it: {"event": "ended", "name", "outcome": "passed" | "failed" | "skipped", "seconds", "why", "traceback",
+"data": {"question", "title", "row", "cells"}}. ``--only-file``: names of figures, one a line. ``--small``: a dry run,
+of sizes that a CPU does in seconds; the names of figures tell their sizes, so they differ from those of a real run. On
+a CPU there are only dry runs. GRADWRIGHT_GPU_DRY=1 in the environment means ``--device cpu --small``.
 """
 
 from __future__ import annotations

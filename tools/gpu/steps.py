@@ -135,10 +135,11 @@ def list_everything(setting: Setting, seconds: float) -> Iterator[Result]:
     from tests.on_gpu.order import GPU_FILES
 
     yield install_wheels(setting.site)
+    imports = "import gradwright.doctor.examination, gradwright.doctor.observe.watch"
     lists = (
         ("tests", _pytest(GPU_FILES, "--collect-only"), _environment_of_tests(setting)),
         ("figures", [sys.executable, str(ROOT / "benchmarks" / "run_on_gpu.py"), "--list"], setting.environment()),
-        ("doctor", [sys.executable, "-c", "import gradwright.doctor.patient"], setting.environment()),
+        ("doctor", [sys.executable, "-c", imports], setting.environment()),
     )
     for name, words, environment in lists:
         started = time.monotonic()
