@@ -91,3 +91,27 @@ def test_two_makers_fill_one_page_in_one_run(root: Path, monkeypatch: pytest.Mon
     assert main(["--check"], root) == 0
     page.write_text(page.read_text().replace("1.5", "1.4"))
     assert main(["--check"], root) == 1
+
+
+def test_what_was_measured_on_a_gpu_leads(root: Path) -> None:
+    results = root / "benchmarks" / "results"
+    data = {"machine": {**MACHINE, "device": "cuda", "cpu": "Abacus 3000"}, "results": {}, "tables": {}}
+    (results / "how_fast.cuda.json").write_text(json.dumps(data))
+    assert "Abacus 3000" not in MEASURED.filled(PAGE, results)  # it has no table of that title
+    data["tables"] = {"By size": {"a": {"took_ms": 0.1}}}
+    (results / "how_fast.cuda.json").write_text(json.dumps(data))
+    text = MEASURED.filled(PAGE, results)
+    assert text.index("Abacus 3000") < text.index("| a | 0.1 |") < text.index("Abacus, 2 cores") < text.index("| 1.5 |")
+    assert MEASURED.filled(text, results) == text
+    assert "Abacus, 2 cores" not in MEASURED.filled(PAGE.replace("how_fast/", "how_fast.cuda/"), results)
+
+
+def test_the_page_of_all_benchmarks_has_a_gpus_before_a_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))["page"]
+    monkeypatch.setitem(page.__globals__, "RESULTS", tmp_path)
+    for device, rows in (("cpu", {"a": {"ms": 2.5}}), ("cuda", {})):
+        data = {"machine": {**MACHINE, "device": device}, "results": rows, "tables": {"Other": {"b": {"ms": 0.5}}}}
+        (tmp_path / f"how_fast.{device}.json").write_text(json.dumps(data))
+    text = page()
+    assert text.index("## How fast? On a GPU") < text.index("| b | 0.5 |") < text.index("| a | 2.5 |")

@@ -26,7 +26,7 @@ from pathlib import Path
 from gpu.failures import write_failures
 from gpu.results import Result, ResultFolder
 from gpu.setting import ROOT, Setting, choose_device
-from gpu.steps import LISTS, SECONDS, STEPS, Step
+from gpu.steps import LISTS, STEPS, Step
 
 
 def run_steps(steps: Sequence[Step], setting: Setting) -> list[Result]:
@@ -35,7 +35,7 @@ def run_steps(steps: Sequence[Step], setting: Setting) -> list[Result]:
     for step in steps:
         started = time.monotonic()
         try:
-            for result in step.run(setting, step.seconds):
+            for result in step.run(setting, step.seconds * setting.patience):
                 found.append(result)
                 setting.results.add(result)
                 print(f"{result.outcome:8}{result.name}  {result.seconds:.1f} s  {result.why}", flush=True)
@@ -59,7 +59,7 @@ def main() -> int:
     sys.path.append(str(ROOT))  # for tests.on_gpu.order
     started = time.monotonic()
     try:
-        setting = Setting(choose_device(), ResultFolder(folder), started + SECONDS, work)
+        setting = Setting(choose_device(), ResultFolder(folder), started, work)
         results = run_steps(LISTS if given.list else STEPS, setting)
     finally:
         shutil.rmtree(work, ignore_errors=True)

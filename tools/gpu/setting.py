@@ -14,6 +14,8 @@ from gpu.results import ResultFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 DRY = "GRADWRIGHT_GPU_DRY"
+#: All steps, and what lies between them.
+SECONDS = 480.0
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class Setting:
     #: "cuda", or "cpu" for a dry run.
     device: str
     results: ResultFolder
-    #: When all of it is over, by ``time.monotonic``.
-    until: float
+    #: When it began, by ``time.monotonic``.
+    started: float
     #: A folder for files that nobody wants to keep.
     work: Path
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -46,9 +48,19 @@ class Setting:
         own = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", DRY: "1" if self.is_dry else ""}
         return {**os.environ, **own, **({"OMP_NUM_THREADS": "1"} if self.is_dry else {}), **more}
 
+    @property
+    def until(self) -> float:
+        """When all of it has to be over, by ``time.monotonic``."""
+        return self.started + SECONDS * self.patience
+
+    @property
+    def patience(self) -> float:
+        """What limits of time are multiplied by: a dry run may be on a slow and busy machine, and is not lent."""
+        return 6.0 if self.is_dry else 1.0
+
     def limits(self, seconds: float, *, start: float, each: float) -> Limits:
         """Of a step that may take ``seconds``, and no more than is left."""
-        return Limits(min(time.monotonic() + seconds, self.until), start, each)
+        return Limits(min(time.monotonic() + seconds, self.until), start * self.patience, each * self.patience)
 
     def make_folder(self) -> Path:
         """A new one below ``work``."""

@@ -158,8 +158,6 @@ STEPS = (
 )
 #: What is run in their place where nothing is to be run.
 LISTS = (Step("lists", 300, list_everything),)
-#: All steps, and what lies between them.
-SECONDS = 480.0
 
 
 def deal(files: Sequence[str], count: int) -> list[Sequence[str]]:
