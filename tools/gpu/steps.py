@@ -112,8 +112,9 @@ def _pytest(files: Sequence[str], *options: str) -> list[str]:
 
 
 def _environment_of_tests(setting: Setting) -> dict[str, str]:
-    """A dry run has Triton's kernels run by its interpreter."""
-    return setting.environment(**({"TRITON_INTERPRET": "1"} if setting.is_dry else {}))
+    """pytest loads no plugins that the machine happens to have; a dry run has Triton's interpreter run its kernels."""
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return setting.environment(**plugins, **({"TRITON_INTERPRET": "1"} if setting.is_dry else {}))
 
 
 def run_figures(setting: Setting, seconds: float) -> Iterator[Result]:
