@@ -12,6 +12,7 @@ from tests.devices import BACKEND, COMPILER, DEVICE, IS_DRY, MARKS
 from tests.on_gpu.nearness import assert_near, copied
 from torch import Tensor
 
+import gradwright as gw
 from gradwright import losses
 
 pytestmark = [*MARKS]
@@ -101,3 +102,24 @@ def test_compiled_it_is_the_same() -> None:
     logits, target = rows_of_classes(torch.float32, 20, 31)
     compiled = torch.compile(lambda x, y: losses.cross_entropy(2 * x, y), backend=COMPILER)
     assert_right(compiled, lambda x, y: F.cross_entropy(2 * x, y), logits, target, 1e-5)
+
+
+class Weighed(torch.nn.Module):
+    """A loss with a tensor of its own on the device; ``slope``: a factor of what its gradient should be."""
+
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.linspace(0.5, 2.0, 5, device=DEVICE))
+        self.slope = slope
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        squares = (prediction - target).square() * self.weight
+        return (squares.detach() + self.slope * (squares - squares.detach())).mean()
+
+
+@pytest.mark.parametrize(("slope", "is_right"), [(1.0, True), (0.5, False)])
+def test_a_loss_of_ones_own_is_checked_where_its_tensors_lie(slope: float, is_right: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    prediction, target = (torch.randn(4, 5, generator=generator).to(DEVICE) for _ in range(2))
+    report = gw.check_loss(Weighed(slope), prediction, target, level="quick")
+    assert report.ok is is_right, str(report)

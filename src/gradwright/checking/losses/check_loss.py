@@ -184,8 +184,10 @@ def _given(loss: Loss, prediction: Any, target: Any, args: tuple[Any, ...]) -> S
         raise UsageError(
             "the prediction holds NaN or inf\n  do   give finite numbers; extremes are tried by themselves"
         )
-    wide = [value.double() if value.is_floating_point() else value.clone() for value in (prediction, target)]
-    given = Sample(wide[0].detach(), wide[1].detach(), args)
+    loss.device = prediction.device
+    on_cpu = [value.detach().cpu() for value in (prediction, target)]
+    wide = [value.double() if value.is_floating_point() else value.clone() for value in on_cpu]
+    given = Sample(wide[0], wide[1], args)
     error: Exception | None = None
     for dtype in (torch.float64, torch.float32, prediction.dtype):
         loss.dtype = dtype

@@ -41,7 +41,8 @@ class Loss(Signature):
     """A loss with its signature, ready to be called.
 
     ``dtype``: the widest that it takes, found by ``settle``; ``fine``: its values are as exact as float64 is;
-    ``random``: the same call gave two values; ``refusal``: what it last raised in an attempt.
+    ``random``: the same call gave two values; ``refusal``: what it last raised in an attempt. ``device``: where it gets
+    its tensors; samples and what is made of its results lie on the CPU.
     """
 
     def __init__(self, original: Any, *, mask: str | None = None, seed: int = 0, deadline: float | None = None) -> None:
@@ -49,6 +50,7 @@ class Loss(Signature):
         self.seed, self.deadline = seed, deadline
         self.calls, self.random, self.dtype, self.fine = 0, False, torch.float64, True
         self.refusal = ""
+        self.device = torch.device("cpu")
         self._copies: dict[torch.dtype, Any] = {}
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -84,12 +86,12 @@ class Loss(Signature):
 
     def arguments(self, sample: Sample, dtype: torch.dtype) -> tuple[list[Any], dict[str, Any]]:
         """Fresh positional and keyword arguments of one call."""
-        pair = [_fresh(sample.prediction, dtype), _fresh(sample.target, dtype)]
-        extras = [_fresh(extra, dtype) for extra in sample.extras]
+        pair = [self._fresh(sample.prediction, dtype), self._fresh(sample.target, dtype)]
+        extras = [self._fresh(extra, dtype) for extra in sample.extras]
         args, keywords = [*(reversed(pair) if self.swapped else pair), *extras], {}
         if sample.mask is not None and self.mask:
             at = self.names.index(self.mask) if self.mask in self.names else len(args)
-            mask = _fresh(sample.mask, dtype)
+            mask = self._fresh(sample.mask, dtype)
             if at >= len(args):
                 keywords[self.mask] = mask
             elif len(args) < self.required:
@@ -97,6 +99,12 @@ class Loss(Signature):
             else:
                 args[at] = mask
         return args, keywords
+
+    def _fresh(self, value: Any, dtype: torch.dtype) -> Any:
+        if not isinstance(value, Tensor):
+            return copy.copy(value)
+        wanted = dtype if value.is_floating_point() else value.dtype
+        return value.detach().to(self.device, wanted, copy=True)
 
     def raw(self, sample: Sample, dtype: torch.dtype | None = None, reduction: str | None = None) -> Tensor:
         """What the loss returns. Raises: whatever the loss raises; NotJudgeable if that is no tensor; TimeUp."""
@@ -134,7 +142,7 @@ class Loss(Signature):
             result = torch.tensor(float(result), dtype=torch.float64)
         if not isinstance(result, Tensor) or result.is_complex():
             raise NotJudgeable(f"the loss returns a {type(result).__name__}, not a real tensor")
-        return result, prediction
+        return result.cpu(), prediction
 
     def value(self, sample: Sample, dtype: torch.dtype | None = None, reduction: str | None = None) -> float:
         """The loss as one number: what is not reduced is averaged."""
@@ -151,7 +159,7 @@ class Loss(Signature):
         value = _mean(result)
         (gradient,) = torch.autograd.grad(value, prediction, allow_unused=True)
         gradient = torch.zeros_like(prediction) if gradient is None else gradient
-        return float(value.detach()), gradient.detach().to(torch.float64)
+        return float(value.detach()), gradient.detach().to("cpu", torch.float64)
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -197,13 +205,6 @@ class Loss(Signature):
         except Exception:  # the loss is someone else's code
             return False
         return True
-
-
-def _fresh(value: Any, dtype: torch.dtype) -> Any:
-    if not isinstance(value, Tensor):
-        return copy.copy(value)
-    value = value.detach()
-    return value.to(dtype, copy=True) if value.is_floating_point() else value.clone()
 
 
 def _mean(result: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def _called(case: Case, reduction: str | None) -> Callable[[Tensor], Any]:
 
     def called(prediction: Tensor) -> Any:
         args, keywords = loss.arguments(sample, prediction.dtype)
-        args[1 if loss.swapped else 0] = prediction
+        args[1 if loss.swapped else 0] = prediction.to(loss.device)
         callee = loss.callee(prediction.dtype)
         if reduction is not None and loss.reduction == "argument":
             keywords["reduction"] = reduction
