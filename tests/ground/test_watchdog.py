@@ -4,6 +4,7 @@ import builtins
 import importlib
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -62,6 +63,22 @@ def test_a_backward_that_never_ends_in_a_thread_of_the_engine_is_interrupted_and
     words = [sys.executable, "-c", ENDLESS_ELSEWHERE]  # those threads stay, and would be in the way of other tests
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert ran.stdout.split("\n") == ["out of time", "3.0", ""], ran.stderr
+
+
+def test_other_threads_of_the_script_are_left_alone() -> None:
+    goes_on, ended = threading.Event(), list[bool]()
+
+    def wait() -> None:
+        while not goes_on.is_set():
+            time.sleep(0.01)
+        ended.append(True)
+
+    other = threading.Thread(target=wait)
+    other.start()
+    assert under_watchdog(wait, seconds=0.3).how == "out of time"
+    goes_on.set()
+    other.join()
+    assert ended == [True]
 
 
 def test_the_dog_does_not_bark_afterwards() -> None:

@@ -11,6 +11,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeVar
 
 from gradwright.ground import clock
@@ -79,8 +80,16 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
 
 def _threads_not_of_python() -> set[int]:
     """Threads that run Python now, and that Python did not start: autograd's."""
-    started = {one.ident for one in threading.enumerate() if not isinstance(one, threading._DummyThread)}
-    return sys._current_frames().keys() - started
+    started_in = threading.Thread.run.__code__.co_filename
+    main = threading.main_thread().ident
+    frames = sys._current_frames().items()
+    return {thread for thread, frame in frames if thread != main and _outermost_file(frame) != started_in}
+
+
+def _outermost_file(frame: FrameType) -> str:
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def _set_exception(thread: int, error: type[BaseException] | None) -> None:
