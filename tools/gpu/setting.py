@@ -46,6 +46,7 @@ class Setting:
         before = os.environ.get("PYTHONPATH", "")
         path = os.pathsep.join([*folders, *([before] if before else [])])
         own = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", DRY: "1" if self.is_dry else ""}
+        own["PYTHONDONTWRITEBYTECODE"] = ""  # each process would compile all of torch that it imports, in ten seconds
         return {**os.environ, **own, **({"OMP_NUM_THREADS": "1"} if self.is_dry else {}), **more}
 
     @property

@@ -107,7 +107,7 @@ def run_tests(setting: Setting, seconds: float) -> Iterator[Result]:
 
 def _pytest(files: Sequence[str], *options: str) -> list[str]:
     """The tests of these files that are marked gpu.  Nothing is written into the repository."""
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *options]
+    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-W", "default", "-p", "no:cacheprovider", *options]
     return [*words, "--continue-on-collection-errors", "-c", str(ROOT / "pyproject.toml"), *files]
 
 
