@@ -146,10 +146,25 @@ def test_a_last_line_that_was_cut_off_loses_no_other(tmp_path: Path) -> None:
     assert [result.name for result in read_results(tmp_path)] == ["one"]
 
 
+def run_pytest(tmp_path: Path, only: Sequence[str], **files: str) -> tuple[list[Any], str]:
+    """Events of a run with the plugin, and what was printed."""
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+    (tmp_path / "only").write_text("".join(f"{name}\n" for name in only))
+    names = {"GRADWRIGHT_EVENTS": str(tmp_path / "events"), "GRADWRIGHT_ONLY": str(tmp_path / "only") if only else ""}
+    words = ["-q", "-p", "gpu.pytest_events", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "--rootdir", tmp_path, "-c", "/dev/null", *(f"{n}.py" for n in files)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT / "tools"), **names},
+        capture_output=True,
+        text=True,
+    )
+    return [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()], done.stdout + done.stderr
+
+
 def test_the_plugin_tells_of_every_test(tmp_path: Path) -> None:
-    tests = tmp_path / "test_some.py"
-    tests.write_text(
-        textwrap.dedent("""
+    some = """
         import pytest
 
         def test_good(): pass
@@ -160,25 +175,14 @@ def test_the_plugin_tells_of_every_test(tmp_path: Path) -> None:
         @pytest.fixture
         def broken(): raise ValueError("of the fixture")
         def test_behind(broken): pass
-        """)
-    )
-    (tmp_path / "test_broken.py").write_text("import no_such_module\n")
-    only, events = tmp_path / "only", tmp_path / "events"
-    only.write_text("".join(f"test_some.py::test_{name}\n" for name in ("good", "bad", "absent", "behind")))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "gpu.pytest_events", "-p", "no:cacheprovider",
-         "--continue-on-collection-errors", "--rootdir", tmp_path, "-c", "/dev/null", "test_some.py", "test_broken.py"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT / "tools"), "GRADWRIGHT_EVENTS": str(events), "GRADWRIGHT_ONLY": str(only)},
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    told = [json.loads(line) for line in events.read_text().splitlines()]
+    """
+    only = [f"test_some.py::test_{name}" for name in ("good", "bad", "absent", "behind")]
+    told, printed = run_pytest(tmp_path, only, test_some=some, test_broken="import no_such_module\n")
     ended = {event["name"]: event for event in told if event["event"] == "ended"}
     assert {name: event["outcome"] for name, event in ended.items()} == {
         "test_broken.py": "failed", "test_some.py::test_good": "passed", "test_some.py::test_bad": "failed",
         "test_some.py::test_absent": "skipped", "test_some.py::test_behind": "failed",
-    }, done.stdout  # fmt: skip
+    }, printed  # fmt: skip
     assert ended["test_some.py::test_absent"]["why"] == "no such thing"
     assert "one is not two" in ended["test_some.py::test_bad"]["why"]
     assert "of the fixture" in ended["test_some.py::test_behind"]["why"]
@@ -187,6 +191,29 @@ def test_the_plugin_tells_of_every_test(tmp_path: Path) -> None:
     assert len(listed) == 4
     began = [event["name"] for event in told if event["event"] == "began"]
     assert sorted(began) == sorted(listed)
+
+
+def test_a_process_whose_device_is_lost_leaves_the_rest_to_another(tmp_path: Path) -> None:
+    some = """
+        import sys
+        import types
+
+        def lose():
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+        cuda = types.SimpleNamespace(is_initialized=lambda: True, synchronize=lambda: None)
+        sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+
+        def test_fails(): assert 1 == 2
+        def test_loses():
+            cuda.synchronize = lose
+            assert 1 == 2
+        def test_behind(): pass
+    """
+    told, printed = run_pytest(tmp_path, [], test_some=some)
+    began = [event["name"].partition("::")[2] for event in told if event["event"] == "began"]
+    assert began == ["test_fails", "test_loses"], printed
+    assert told[-1]["event"] == "ended" and told[-1]["outcome"] == "failed"
 
 
 # --- make gpu-read ---------------------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
     GRADWRIGHT_EVENTS=events.jsonl GRADWRIGHT_ONLY=names.txt python -m pytest -p gpu.pytest_events ...
 
-``GRADWRIGHT_ONLY`` names a file with the node ids that are run, a line each; without it all are.
+``GRADWRIGHT_ONLY`` names a file with the node ids that are run, a line each; without it all are. Where a test fails and
+the device is lost to this process (a kernel broke its context, which no later call gets over) the process ends: the
+tests behind are another one's.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import pytest
 
 _began: dict[str, float] = {}
 _reported: set[str] = set()
+_failed: set[str] = set()
 
 
 def _write(event: str, **data: Any) -> None:
@@ -53,6 +57,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.nodeid in _reported or (report.passed and report.when != "teardown"):
         return
     _reported.add(report.nodeid)
+    if report.failed:
+        _failed.add(report.nodeid)
     seconds = time.perf_counter() - _began[report.nodeid]
     why = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
     _write(
@@ -63,6 +69,22 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         why=_last_line(report) if report.failed else why.removeprefix("Skipped: "),
         traceback=report.longreprtext if report.failed else "",
     )
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    if nodeid in _failed and _is_device_lost():
+        os._exit(3)
+
+
+def _is_device_lost() -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:  # CUDA's errors are
+        return True
+    return False
 
 
 def _last_line(report: pytest.TestReport | pytest.CollectReport) -> str:
