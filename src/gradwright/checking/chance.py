@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import torch
 
-from gradwright.ground.torch_versions.modules import default_mps_generator
+from gradwright.ground.random_states import CPU, RandomState, accelerators_in_use
 
 
 class _Holding(threading.local):
@@ -24,16 +24,6 @@ class _Holding(threading.local):
 
 
 _HOLDING = _Holding()
-
-
-def _generators() -> list[torch.Generator]:
-    """torch's global generators: of the CPU, and of the accelerators that are in use."""
-    found = [torch.default_generator]
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
-        found += torch.cuda.default_generators
-    if torch.backends.mps.is_built() and torch.backends.mps.is_available():
-        found.append(default_mps_generator())
-    return found
 
 
 @contextmanager
@@ -48,14 +38,13 @@ def chance_held() -> Iterator[None]:
     numpy = sys.modules.get("numpy")
     python_state = random.getstate()
     numpy_state = numpy.random.get_state() if numpy is not None else None
-    torch_states = [(generator, generator.get_state()) for generator in _generators()]
+    torch_state = RandomState.now([CPU, *accelerators_in_use()])
     _HOLDING.now = True
     try:
         yield
     finally:
         _HOLDING.now = False
-        for generator, state in torch_states:
-            generator.set_state(state)
+        torch_state.restore()
         random.setstate(python_state)
         if numpy is not None:
             numpy.random.set_state(numpy_state)
@@ -77,8 +66,9 @@ def reproducible(seed: int) -> Iterator[None]:
 
 
 def _seed(seed: int) -> None:
-    for generator in _generators():
-        generator.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    for device in accelerators_in_use()[:1]:
+        torch.get_device_module(device).manual_seed_all(seed)
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)

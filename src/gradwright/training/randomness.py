@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from gradwright.ground.random_states import accelerators_in_use, get_random_state, set_random_state
+
 RandomState = dict[str, Any]
 
 
@@ -19,8 +21,8 @@ def random_state() -> RandomState:
 def taken() -> RandomState:
     """The same, quickly: NumPy's as an array, which such a load does not read."""
     state: RandomState = {"cpu": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        state["cuda"] = torch.cuda.get_rng_state_all()
+    for device in accelerators_in_use():
+        state.setdefault(device.type, []).append(get_random_state(device))
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         state["numpy"] = numpy.random.get_state()
@@ -37,8 +39,9 @@ def readable(state: RandomState) -> RandomState:
 def put_back(state: RandomState) -> None:
     torch.set_rng_state(state["cpu"])
     random.setstate(state["python"])
-    if "cuda" in state:
-        torch.cuda.set_rng_state_all(state["cuda"])
+    for kind in state.keys() - {"cpu", "python", "numpy"}:
+        for index, of_device in enumerate(state[kind]):
+            set_random_state(torch.device(kind, index), of_device)
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy" in state:
         kind, keys, *rest = state["numpy"]

@@ -12,6 +12,7 @@ from torch import Tensor
 from gradwright.checking.nonfinite.forward_causes import forward_cause
 from gradwright.checking.nonfinite.looks import all_finite, first_entry, tensors_in
 from gradwright.checking.nonfinite.origins import Cause
+from gradwright.ground.random_states import RandomState, drawn_from, generator_devices
 from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 # What they do to running statistics or to their input can't be done twice.
@@ -50,14 +51,10 @@ def cause_inside(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
         return None
     look = _FirstNotFinite()
     try:
-        with torch.random.fork_rng(devices=_devices(args)), torch.no_grad(), look:
+        with drawn_from(RandomState.now(generator_devices(*tensors_in(args)))), torch.no_grad(), look:
             function(*args, **kwargs)
     except Exception:
         return None
     if look.cause is None or look.cause.kind == "unknown":
         return None
     return look.cause
-
-
-def _devices(args: Any) -> list[int]:
-    return sorted({one.device.index or 0 for one in tensors_in(args) if one.is_cuda})

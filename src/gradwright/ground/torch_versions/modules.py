@@ -90,15 +90,6 @@ def caches_parametrizations() -> bool:
     return bool(parametrize._cache_enabled)
 
 
-#: The random numbers of Apple's GPU.
-MPS = Capability(
-    "torch.mps._get_default_mps_generator",
-    "repeating random numbers on MPS",
-    of_doctor=False,
-)
-default_mps_generator: Callable[[], torch.Generator] = look_up("torch.mps._get_default_mps_generator", MPS)
-
-
 def _probe_deterministic() -> str | None:
     before = deterministic_algorithms()
     set_deterministic_algorithms(True, warn_only=True)

@@ -7,14 +7,15 @@ loss splits, and it was divided by something else than it averages over; where i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradwright.errors import UsageError
+from gradwright.ground.random_states import RandomState, generator_devices
 from gradwright.training import layers
 from gradwright.training.batches import sample_count
 from gradwright.training.coupled.finding import find_meeting
@@ -102,8 +103,8 @@ def _of_the_loss(ways: BothWays, model: nn.Module, batch: Any, full: Gradients, 
 
 def _weights(alone: Sequence[Gradients], full: Gradients) -> tuple[list[float], float]:
     """The a_i of g = sum_i a_i g_i, and what is left of g."""
-    table = torch.stack([torch.cat([one[name].reshape(-1) for name in full]) for one in alone], 1)
-    wanted = torch.cat([one.reshape(-1) for one in full.values()])
+    table = torch.stack([_as_column(one, full) for one in alone], 1)
+    wanted = _as_column(full, full)
     usable = table.isfinite().all(0)  # the mean of no items is NaN
     found = torch.linalg.lstsq(table[:, usable], wanted, driver="gelsd")  # a micro-batch may have none: all zeros
     weights = torch.zeros(table.shape[1], dtype=table.dtype)
@@ -112,11 +113,17 @@ def _weights(alone: Sequence[Gradients], full: Gradients) -> tuple[list[float], 
     return weights.tolist(), left
 
 
+def _as_column(gradients: Gradients, names: Iterable[str]) -> Tensor:
+    """On the CPU: an accelerator has no "gelsd", and parameters may lie on several."""
+    return torch.cat([gradients[name].reshape(-1).cpu() for name in names])
+
+
 def _draws(ways: BothWays, model: nn.Module, batch: Any) -> Cause | None:
-    before = torch.get_rng_state()
+    devices = generator_devices(*model.parameters())
+    before = RandomState.now(devices)
     with torch.no_grad():
         ways.alone(model, batch)
-    if torch.equal(before, torch.get_rng_state()):
+    if before.equals(RandomState.now(devices)):
         return None
     return Cause(
         "random numbers",

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
+from gradwright.ground.random_states import CPU, RandomState, accelerators_in_use, drawn_from
 from gradwright.training.products import added, gram, is_sharded
 from gradwright.training.ranks import Ranks
 from gradwright.training.several.reach import ByLoss, Reach
@@ -107,8 +108,7 @@ class Aggregation:
             return
         seed = int(torch.randint(2**31, ()))
         seeds = self._ranks.gather([seed], "drawing a seed for the aggregator")
-        cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        with torch.random.fork_rng([torch.cuda.current_device()] if cuda else []):
+        with drawn_from(RandomState.now([CPU, *accelerators_in_use()])):
             torch.manual_seed(int(seeds[0][0]))
             yield
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from gradwright.errors import UsageError
-from gradwright.functions.flow.adjoint.replay import Chance, Tape
+from gradwright.functions.flow.adjoint.replay import Tape, random_state_of
 from gradwright.functions.flow.explicit import Call, Leaves
 from gradwright.functions.flow.strangers import bare
+from gradwright.ground.random_states import RandomState, drawn_from
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Seen:
     """What the forward sweep leaves for the backward."""
 
     tape: Tape
-    chance: Chance | None = None
+    chance: RandomState | None = None
     final: Leaves = ()
     extremes: Tensor | None = None
 
@@ -59,14 +60,14 @@ class Plan:
     def sweep(self, state: Leaves, tensors: Leaves) -> Leaves:
         """The simulation itself, without a graph: what goes out; ``seen`` is filled."""
         tape = Tape(self.steps, self.memory)
-        self.seen.tape, self.seen.chance = tape, Chance.now(state)
+        self.seen.tape, self.seen.chance = tape, random_state_of(state)
         out = [state] * self.looked_at.count(0)
         for position in range(self.steps):
             if self.kept and self.inverse is None:
                 tape.see(position, state)
             state = self.step(position, state, tensors, on_buffers=True)
             out += [state] * self.looked_at.count(position + 1)
-        tape.has_drawn(not self.seen.chance.same_as(Chance.now(state)))
+        tape.has_drawn(not self.seen.chance.equals(random_state_of(state)))
         if self.kept:
             self.seen.final = tuple(leaf.clone() for leaf in state)
         outward = self.outward(out)
@@ -76,7 +77,7 @@ class Plan:
     def look_for_strangers(self, state: Leaves, tensors: Leaves) -> None:
         """Call the step once more, with its random numbers and without consequences; it may raise."""
         if self.refuse_strangers is not None:
-            with Chance.now(state).forked():
+            with drawn_from(random_state_of(state)):
                 self.refuse_strangers(state, tensors, *self._between(0))
 
     def unrolled(self, *given: Tensor) -> Leaves:

@@ -12,13 +12,12 @@ Snapshots hold the state of the random generators too, so that a step which draw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import comb
 
-import torch
-
 from gradwright.functions.flow.explicit import Leaves
+from gradwright.ground.random_states import RandomState, drawn_from, generator_devices
 
 
 def cut(length: int, snapshots: int) -> int:
@@ -50,32 +49,9 @@ def states_for_two_sweeps(steps: int) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class Chance:
-    """The state of torch's random generators at one moment: of the CPU, and of those CUDA devices the state is on."""
-
-    cpu: torch.Tensor
-    cuda: dict[int, torch.Tensor]
-
-    @classmethod
-    def now(cls, like: Leaves) -> Chance:
-        devices = {leaf.get_device() for leaf in like if leaf.is_cuda}
-        return cls(torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices})
-
-    def restore(self) -> None:
-        torch.set_rng_state(self.cpu)
-        for device, state in self.cuda.items():
-            torch.cuda.set_rng_state(state, device)
-
-    def forked(self) -> AbstractContextManager[None]:
-        """Go back to it inside; outside nothing has happened."""
-        forked: AbstractContextManager[None] = torch.random.fork_rng(devices=list(self.cuda))
-        return forked
-
-    def same_as(self, other: Chance) -> bool:
-        return torch.equal(self.cpu, other.cpu) and all(
-            torch.equal(state, other.cuda[device]) for device, state in self.cuda.items()
-        )
+def random_state_of(state: Leaves) -> RandomState:
+    """Of the CPU's generator, and of those of the devices that the simulation's state is on."""
+    return RandomState.now(generator_devices(*state))
 
 
 @dataclass(frozen=True)
@@ -84,7 +60,7 @@ class Snapshot:
 
     position: int
     state: Leaves
-    chance: Chance | None
+    chance: RandomState | None
 
 
 Advance = Callable[[Leaves, int, int], Leaves]
@@ -108,7 +84,7 @@ class Tape:
     def see(self, position: int, state: Leaves) -> None:
         """The forward sweep has come to ``position``: keep its state if the schedule says so."""
         if position == self._next and position < self.steps:
-            self.stack.append(Snapshot(position, state, Chance.now(state)))
+            self.stack.append(Snapshot(position, state, random_state_of(state)))
             self._next = self._target(position, self.steps) if position < self.steps - 1 else self.steps
 
     def backwards(self, start: Snapshot, advance: Advance) -> Iterator[Snapshot]:
@@ -126,11 +102,11 @@ class Tape:
                 continue
             target = self._target(top.position, end, len(stack))
             state = advance(top.state, top.position, target)
-            stack.append(Snapshot(target, state, Chance.now(state) if self.draws else None))
+            stack.append(Snapshot(target, state, random_state_of(state) if self.draws else None))
 
     def _target(self, position: int, end: int, held: int | None = None) -> int:
         free = self.memory + 1 - (len(self.stack) if held is None else held)
         return position + cut(end - position, free + 1) if free > 0 else end - 1
 
-    def replaying(self, chance: Chance) -> AbstractContextManager[None]:
-        return chance.forked() if self.draws else nullcontext()
+    def replaying(self, chance: RandomState) -> AbstractContextManager[None]:
+        return drawn_from(chance if self.draws else None)

@@ -21,15 +21,9 @@ from gradwright.functions.flow.reversible.coupling import Additive, Affine, Coup
 from gradwright.functions.flow.reversible.engine import ReversibleFunction, WayBack
 from gradwright.functions.flow.reversible.passage import Passage, Plan
 from gradwright.functions.flow.reversible.reconstruction import Extent
-from gradwright.functions.flow.reversible.replay import (
-    Holdings,
-    RandomState,
-    drawn_from,
-    exclusive,
-    generator_devices,
-    replaced,
-)
+from gradwright.functions.flow.reversible.replay import Holdings, exclusive, replaced
 from gradwright.functions.flow.reversible.step import Step
+from gradwright.ground.random_states import RandomState, drawn_from, generator_devices
 from gradwright.ground.torch_versions.dynamo import run_outside
 from gradwright.ground.torch_versions.levels import is_transformed
 

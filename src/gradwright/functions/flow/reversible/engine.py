@@ -33,9 +33,10 @@ from gradwright.functions.flow.reversible.admission import require_no_cache
 from gradwright.functions.flow.reversible.coupling import inlet
 from gradwright.functions.flow.reversible.passage import Passage, Plan, Visit
 from gradwright.functions.flow.reversible.reconstruction import Comparison
-from gradwright.functions.flow.reversible.replay import drawn_from, exclusive, replaced
+from gradwright.functions.flow.reversible.replay import exclusive, replaced
 from gradwright.functions.flow.reversible.step import Step
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.random_states import drawn_from
 from gradwright.ground.torch_versions.modules import has_backward_hooks
 from gradwright.ground.torch_versions.nodes import AccumulateGrad
 

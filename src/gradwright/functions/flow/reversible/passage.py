@@ -11,17 +11,9 @@ from torch.nn import Module
 
 from gradwright.errors import UsageError
 from gradwright.functions.flow.reversible.reconstruction import Extent, Sampler
-from gradwright.functions.flow.reversible.replay import (
-    Autocast,
-    Held,
-    Holdings,
-    RandomState,
-    Table,
-    exclusive,
-    generator_devices,
-    replaced,
-)
+from gradwright.functions.flow.reversible.replay import Autocast, Held, Holdings, Table, exclusive, replaced
 from gradwright.functions.flow.reversible.step import Step
+from gradwright.ground.random_states import RandomState, generator_devices
 from gradwright.ground.torch_versions.tensors import version_of
 
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from gradwright.errors import UsageError
-from gradwright.ground.torch_versions.modules import default_mps_generator, own_buffers, own_parameters
+from gradwright.ground.torch_versions.modules import own_buffers, own_parameters
 
 Table = dict[str, Any]
 Held = tuple[Table, str, Tensor]
@@ -100,61 +100,6 @@ def replaced(tensors: Sequence[Held]) -> Iterator[None]:
     finally:
         for (table, name, _), tensor_before in zip(tensors, before, strict=True):
             table[name] = tensor_before
-
-
-# --- random numbers --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RandomState:
-    """States of the CPU's generator, and of the generators of the accelerators that are in play."""
-
-    states: tuple[tuple[torch.device, Tensor], ...]
-
-    @staticmethod
-    def now(devices: Sequence[torch.device]) -> RandomState:
-        """Cost: 1 µs and 5 kB for the CPU, 16 bytes for a CUDA device."""
-        return RandomState(tuple((device, _generator(device).get_state()) for device in devices))
-
-    @property
-    def devices(self) -> tuple[torch.device, ...]:
-        return tuple(device for device, _ in self.states)
-
-    def equals(self, other: RandomState) -> bool:
-        return all(torch.equal(one, two) for (_, one), (_, two) in zip(self.states, other.states, strict=True))
-
-    def restore(self) -> None:
-        for device, state in self.states:
-            _generator(device).set_state(state)
-
-
-def generator_devices(*tensors: Tensor) -> tuple[torch.device, ...]:
-    """The devices whose generators a network of these tensors may draw from; the CPU is always one of them."""
-    found = {tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")}
-    return (torch.device("cpu"), *sorted(found, key=str))
-
-
-def _generator(device: torch.device) -> torch.Generator:
-    if device.type == "cpu":
-        return torch.default_generator
-    if device.type == "mps":
-        return default_mps_generator()
-    found: torch.Generator = torch.get_device_module(device).default_generators[device.index or 0]
-    return found
-
-
-@contextmanager
-def drawn_from(state: RandomState | None) -> Iterator[None]:
-    """Random numbers from ``state`` on; at the end the generators stand where they stood. None: nothing is drawn."""
-    if state is None:
-        yield
-        return
-    before = RandomState.now(state.devices)
-    state.restore()
-    try:
-        yield
-    finally:
-        before.restore()
 
 
 # --- autocast --------------------------------------------------------------------------------------------------------
