@@ -184,10 +184,15 @@ def _given(loss: Loss, prediction: Any, target: Any, args: tuple[Any, ...]) -> S
         raise UsageError(
             "the prediction holds NaN or inf\n  do   give finite numbers; extremes are tried by themselves"
         )
+    if prediction.device != target.device:
+        raise UsageError(
+            f"the prediction is on {prediction.device}, the target on {target.device}\n"
+            f"  do   move one: target.to({str(prediction.device)!r})"
+        )
     loss.device = prediction.device
-    on_cpu = [value.detach().cpu() for value in (prediction, target)]
-    wide = [value.double() if value.is_floating_point() else value.clone() for value in on_cpu]
-    given = Sample(wide[0], wide[1], args)
+    wide = [value.to("cpu", torch.float64 if value.is_floating_point() else value.dtype, copy=True)
+            for value in (prediction, target)]  # fmt: skip
+    given = Sample(wide[0].detach(), wide[1].detach(), args)
     error: Exception | None = None
     for dtype in (torch.float64, torch.float32, prediction.dtype):
         loss.dtype = dtype

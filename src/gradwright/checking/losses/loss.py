@@ -1,11 +1,15 @@
 """A loss as it is called: which argument is what, in which precision, and what comes back as one number.
 
 Every call gets fresh copies; a module is copied once for each precision, so that its buffers stay the caller's.
+
+Samples lie on the CPU, where they are computed with; a call gets them on ``device``, that of the caller's prediction or
+of the module's tensors, and what comes back is brought to the CPU again.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 import warnings
 from collections.abc import Iterator
@@ -41,16 +45,23 @@ class Loss(Signature):
     """A loss with its signature, ready to be called.
 
     ``dtype``: the widest that it takes, found by ``settle``; ``fine``: its values are as exact as float64 is;
-    ``random``: the same call gave two values; ``refusal``: what it last raised in an attempt. ``device``: where it gets
-    its tensors; samples and what is made of its results lie on the CPU.
+    ``random``: the same call gave two values; ``refusal``: what it last raised in an attempt.
     """
 
-    def __init__(self, original: Any, *, mask: str | None = None, seed: int = 0, deadline: float | None = None) -> None:
+    def __init__(
+        self,
+        original: Any,
+        *,
+        mask: str | None = None,
+        seed: int = 0,
+        deadline: float | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         super().__init__(original, mask)
+        self.device = device or _device_of(self.inner)
         self.seed, self.deadline = seed, deadline
         self.calls, self.random, self.dtype, self.fine = 0, False, torch.float64, True
         self.refusal = ""
-        self.device = torch.device("cpu")
         self._copies: dict[torch.dtype, Any] = {}
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -86,12 +97,12 @@ class Loss(Signature):
 
     def arguments(self, sample: Sample, dtype: torch.dtype) -> tuple[list[Any], dict[str, Any]]:
         """Fresh positional and keyword arguments of one call."""
-        pair = [self._fresh(sample.prediction, dtype), self._fresh(sample.target, dtype)]
-        extras = [self._fresh(extra, dtype) for extra in sample.extras]
+        pair = [_fresh(sample.prediction, dtype, self.device), _fresh(sample.target, dtype, self.device)]
+        extras = [_fresh(extra, dtype, self.device) for extra in sample.extras]
         args, keywords = [*(reversed(pair) if self.swapped else pair), *extras], {}
         if sample.mask is not None and self.mask:
             at = self.names.index(self.mask) if self.mask in self.names else len(args)
-            mask = self._fresh(sample.mask, dtype)
+            mask = _fresh(sample.mask, dtype, self.device)
             if at >= len(args):
                 keywords[self.mask] = mask
             elif len(args) < self.required:
@@ -99,12 +110,6 @@ class Loss(Signature):
             else:
                 args[at] = mask
         return args, keywords
-
-    def _fresh(self, value: Any, dtype: torch.dtype) -> Any:
-        if not isinstance(value, Tensor):
-            return copy.copy(value)
-        wanted = dtype if value.is_floating_point() else value.dtype
-        return value.detach().to(self.device, wanted, copy=True)
 
     def raw(self, sample: Sample, dtype: torch.dtype | None = None, reduction: str | None = None) -> Tensor:
         """What the loss returns. Raises: whatever the loss raises; NotJudgeable if that is no tensor; TimeUp."""
@@ -205,6 +210,19 @@ class Loss(Signature):
         except Exception:  # the loss is someone else's code
             return False
         return True
+
+
+def _device_of(loss: Any) -> torch.device:
+    """Where a module's tensors lie; the CPU, if there are none."""
+    held = itertools.chain(loss.parameters(), loss.buffers()) if isinstance(loss, torch.nn.Module) else iter(())
+    return next((tensor.device for tensor in held), torch.device("cpu"))
+
+
+def _fresh(value: Any, dtype: torch.dtype, device: torch.device) -> Any:
+    if not isinstance(value, Tensor):
+        return copy.copy(value)
+    value = value.detach()
+    return value.to(device, dtype if value.is_floating_point() else value.dtype, copy=True)
 
 
 def _mean(result: Tensor) -> Tensor:

@@ -46,8 +46,7 @@ def run(case: Case) -> Iterator[Answer]:
 
 
 def _is_bounded(case: Case, name: str) -> bool:
-    loss = Loss(case.references[name], seed=case.seed, deadline=case.loss.deadline)
-    loss.device = case.loss.device
+    loss = Loss(case.references[name], seed=case.seed, deadline=case.loss.deadline, device=case.loss.device)
     loss.dtype = case.loss.dtype
     slopes = [abs(Profile(loss, profile.ray).look(s)[1]) for profile in case.profiles[:1] for s in _FAR]
     return bool(slopes) and slopes[-1] <= 1.01 * slopes[0] and slopes[0] > 0

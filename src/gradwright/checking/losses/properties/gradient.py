@@ -25,7 +25,7 @@ def run(case: Case) -> Iterator[Answer]:
     seen: set[tuple[str, str]] = set()
     for reduction in (None, "none") if loss.reduction else (None,):
         subject = _called(case, reduction)
-        prediction = sample.prediction.to(loss.dtype).detach().requires_grad_()
+        prediction = sample.prediction.to(loss.device, loss.dtype).detach().requires_grad_()
         with loss.quiet():
             if reduction is not None and not _takes(case, reduction):
                 continue
@@ -62,7 +62,7 @@ def _called(case: Case, reduction: str | None) -> Callable[[Tensor], Any]:
 
     def called(prediction: Tensor) -> Any:
         args, keywords = loss.arguments(sample, prediction.dtype)
-        args[1 if loss.swapped else 0] = prediction.to(loss.device)
+        args[1 if loss.swapped else 0] = prediction
         callee = loss.callee(prediction.dtype)
         if reduction is not None and loss.reduction == "argument":
             keywords["reduction"] = reduction

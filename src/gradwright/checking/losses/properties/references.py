@@ -74,8 +74,7 @@ def _described(case: Case) -> Iterator[Answer]:
 
 
 def _compared(case: Case, reference: Callable[..., Any]) -> Comparison | None:
-    loss = Loss(reference, seed=case.seed, deadline=case.loss.deadline)
-    loss.device = case.loss.device
+    loss = Loss(reference, seed=case.seed, deadline=case.loss.deadline, device=case.loss.device)
     loss.dtype = case.loss.dtype
     return compare(case, loss)
 
