@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests import stand_in_device
 from tests.derivatives.truth import one_hot_jacobian
 from tests.devices import CUDA, only_on_cuda
+from tests.stand_in_device import counted_waits, on_stand_in_device
 from torch import Tensor, nn
 
 import gradwright as gw
+from gradwright.errors import UsageError
 from gradwright.ground.memory import memory_of
 
 on_each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -85,6 +88,51 @@ def test_max_bytes_holds_within_a_tenth(device: str) -> None:
     gw.batch_jacobian(y, wrt=z, mode="reverse")  # the first product of each thread takes a workspace of cuBLAS's
     taken = memory_of(lambda: gw.batch_jacobian(y, wrt=z, mode="reverse", max_bytes=most), z.device)
     assert taken.peak_bytes <= 1.1 * most
+
+
+@on_stand_in_device
+def test_on_a_second_device_that_stands_in_for_an_accelerator_all_of_it_holds() -> None:
+    device = str(stand_in_device.SECOND)
+    for mode in ("auto", "reverse", "forward"):
+        test_the_batch_jacobian_is_the_one_hot_truth(device, mode)
+    for holds in (
+        test_a_penalty_trains_through_it,
+        test_a_coupled_batch_is_told_and_exact_when_asked,
+        test_a_hook_that_couples_is_heard,
+        test_per_sample_gradients_sum_to_the_plain_one,
+        test_the_laplacian_is_the_trace_of_the_hessian,
+    ):
+        holds(device)
+
+
+@on_stand_in_device
+def test_how_often_a_batch_of_jacobians_waits_hangs_on_neither_samples_nor_outputs() -> None:
+    waited = []
+    for samples, outputs in ((6, 3), (40, 9)):
+        net, _ = tail(str(stand_in_device.SECOND), outputs=outputs)
+        z = torch.randn(samples, 4, device=stand_in_device.SECOND, dtype=torch.float64, requires_grad=True)
+        y = net(z)
+        with counted_waits() as waits:
+            made = [gw.batch_jacobian(y, wrt=z), gw.batch_hessian(y[:, 0], wrt=z), gw.laplacian(y[:, 0], wrt=z)]
+        assert {one.device for one in made} == {stand_in_device.SECOND}
+        waited.append(waits)
+    assert waited[0] == waited[1] and len(waited[0]) <= 2 * len(made)  # the largest difference, and where it is
+
+
+@on_stand_in_device
+def test_the_jacobian_of_an_output_on_another_device_lies_where_the_input_does() -> None:
+    net, _ = tail(str(stand_in_device.SECOND))
+    z = torch.randn(6, 4, device=stand_in_device.FIRST, dtype=torch.float64, requires_grad=True)
+    y = net(z.to(stand_in_device.SECOND))
+    for mode in ("auto", "reverse", "forward"):
+        torch.testing.assert_close(gw.batch_jacobian(y, wrt=z, mode=mode), one_hot_jacobian(y, z))  # type: ignore[arg-type]
+
+
+@on_stand_in_device
+def test_memory_on_a_device_that_tells_none_is_refused_in_words() -> None:
+    net, z = tail(str(stand_in_device.SECOND))
+    with pytest.raises(UsageError, match="memory of standin is not measured"):
+        memory_of(lambda: net(z), z.device)
 
 
 @only_on_cuda

@@ -38,7 +38,11 @@ def jacobian_of(request: Request, options: Options) -> Tensor:
     with told(request.output, request.target):  # shapes may be read from saved tensors, which a freed graph has not
         structure = examine_structure(request.way, 0, request.target_axis or 0)
         candidate = chosen(request, structure, options)
-    outcome = watched(request, structure, options.batch, lambda: candidate.run(request), bypasses=candidate.bypasses)
+
+    def run() -> Tensor:  # a network over several devices has its output on another than its input
+        return candidate.run(request).to(request.target.device)
+
+    outcome = watched(request, structure, options.batch, run, bypasses=candidate.bypasses)
     if candidate.given and outcome.seen is None:  # a pattern is a claim, whoever says that the samples are apart
         outcome = Outcome(outcome.blocks, probe(request, _shaped(request, outcome.blocks)))
     return outcome.blocks if outcome.held else _otherwise(request, structure, options, candidate, outcome)
