@@ -61,7 +61,7 @@ class LateLosses(Generic[S]):
 
 
 def is_read_later(loss: Tensor) -> bool:
-    """A plain real number on a GPU, outside of a capture (whose memory is another run's)."""
-    if type(loss) is not Tensor or not loss.is_cuda or loss.is_complex():
+    """A plain real number on an accelerator, outside of a capture (whose memory is another run's)."""
+    if type(loss) is not Tensor or loss.device.type in ("cpu", "meta") or loss.is_complex():
         return False
-    return not torch.cuda.is_current_stream_capturing()
+    return not (loss.is_cuda and torch.cuda.is_current_stream_capturing())

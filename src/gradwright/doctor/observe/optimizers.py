@@ -48,12 +48,19 @@ class Remembered:
     parameter: weakref.ref[Tensor]
     grad: weakref.ref[Tensor]
     version: int
+    #: Whether it was not all zero: on an accelerator, which has yet to compute that.
+    was_filled: Tensor
+
+    def same(self) -> Tensor | None:
+        """The parameter's gradient if it still is that one."""
+        parameter = self.parameter()
+        grad = parameter.grad if parameter is not None else None
+        return grad if grad is self.grad() else None
 
     def now(self) -> Tensor | None:
         """The parameter's gradient if it still is that one and not cleared."""
-        parameter = self.parameter()
-        grad = parameter.grad if parameter is not None else None
-        return grad if grad is not None and grad is self.grad() and _any(grad) else None
+        grad = self.same()
+        return grad if grad is not None and bool(_is_filled(grad)) else None
 
     def untouched(self) -> bool:
         grad = self.now()
@@ -82,6 +89,12 @@ class OptimizerUse:
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         if any(id(one.parameter()) not in held for one in self.remembered):
             self.remembered, self.added_to_stale, self.cleared = [], False, False
+
+    def leave_out_zeros(self) -> None:
+        """What is zero by itself (the weights of a dead unit) says nothing about clearing. On an accelerator it is
+        looked for only where a gradient is still there: to look is to wait."""
+        if any(held.same() is not None for held in self.remembered):
+            self.remembered = [held for held in self.remembered if bool(held.was_filled)]
 
 
 OnStep = Callable[[Optimizer, Subject], None]
@@ -130,7 +143,10 @@ class OptimizerWatch:
     def before_backward(self, site: Subject) -> None:
         """See NOTE [stale gradients]."""
         for use in self._all:
-            if not use.remembered or use.cleared:
+            if use.cleared:
+                continue
+            use.leave_out_zeros()
+            if not use.remembered:
                 continue
             if all(held.untouched() for held in use.remembered):
                 use.added_to_stale = True
@@ -171,11 +187,12 @@ class OptimizerWatch:
         self._pulse()
 
     def _remembered(self, optimizer: Optimizer) -> Iterator[Remembered]:
-        """What is zero by itself (the weights of a dead unit) says nothing about clearing."""
         known = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
         for parameter in islice((p for p in known if p.grad.layout is torch.strided), _LOOKED_AT):
-            if _any(parameter.grad):
-                yield Remembered(weakref.ref(parameter), weakref.ref(parameter.grad), version_of(parameter.grad))
+            grad = parameter.grad
+            was_filled = _is_filled(grad)
+            if grad.device.type != "cpu" or bool(was_filled):
+                yield Remembered(weakref.ref(parameter), weakref.ref(grad), version_of(grad), was_filled)
 
     def _meet(self, optimizer: Optimizer) -> OptimizerUse:
         frame = user_frame(5)
@@ -221,5 +238,6 @@ class OptimizerWatch:
         ]
 
 
-def _any(grad: Tensor) -> bool:
-    return bool(torch.any(grad.detach() != 0))
+def _is_filled(grad: Tensor) -> Tensor:
+    """Whether it is not all zero; queued, where that takes a device."""
+    return torch.any(grad.detach() != 0)

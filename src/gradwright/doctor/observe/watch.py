@@ -99,7 +99,7 @@ class Watch:
         self.gradients = GradientWatch(
             clock, self.timeline, self._meet, self._before_backward, self._after_backward, self._pulse, self._fault
         )
-        self._functions_watched = False
+        self._functions_watched = self._gpu_is_named = False
         self._bound_earlier = {cls for cls in _subclasses(Function) if not cls.__module__.startswith("torch.")}
 
     def __enter__(self) -> Watch:
@@ -145,7 +145,6 @@ class Watch:
         for observer in reversed(observers):
             guarded(observer.remove, self._fault)()
         self.clock.over = True
-        guarded(lambda: self._journal.add(environment()), self._fault)()  # once more: a GPU may be in use by now
         self.flush()
         self._journal.add(*self.store.descriptions(), *self.store.not_examined(), *self.functions.calls_of_twins())
         if self._whole_script:
@@ -164,10 +163,17 @@ class Watch:
 
     def flush(self) -> None:
         self._journal.script(steps=self.clock.steps, gradients=self.clock.gradients)
+        guarded(self._name_gpu, self._fault)()
         self._journal.add(*self.facts())
         if self._whole_script:
             self._journal.add(*self.timeline.unwritten())
         self._flushed = time.perf_counter()
+
+    def _name_gpu(self) -> None:
+        """Once the script has begun to use one."""
+        if not self._gpu_is_named and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own
+            self._gpu_is_named = True
+            self._journal.add(environment())
 
     def _meet(self, subject: Subject) -> None:
         self._journal.add(subject)
@@ -245,10 +251,12 @@ class Watch:
 
 
 def environment() -> Environment:
-    """``device``: the GPU, where one is in use by now. To ask for its name would put it in use: trials of a script of
-    the CPU could not be made in forked children any more."""
-    on_gpu = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
-    device = torch.cuda.get_device_name() if on_gpu else platform.processor() or platform.machine()
+    """Where it runs, as far as is known: of a GPU once the script has begun to use it. To ask for its name would begin:
+    the script could then neither fork a process that uses it nor choose one (CUDA_VISIBLE_DEVICES, a rank's own), and
+    no trial of ours could be made in a fork.
+    """
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch has no types here
+    device = torch.cuda.get_device_name() if in_use else platform.processor() or platform.machine()
     return Environment(
         gradwright=gradwright.__version__,
         python=platform.python_version(),
