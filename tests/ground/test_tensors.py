@@ -4,8 +4,9 @@ from collections import namedtuple
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from gradwright.ground.tensors import copy_with_layout, map_tensors, tensor_bytes, tensors_in
+from gradwright.ground.tensors import copy_with_layout, map_tensors, tensor_bytes, tensors_in, wait_for
 
 LAYOUTS = {
     "contiguous": lambda: torch.randn(3, 4),
@@ -52,3 +53,13 @@ def test_trees_are_walked_and_rebuilt() -> None:
     mapped = map_tensors(tree, lambda tensor: tensor.numel())
     assert mapped == {"a": [1, 3], "b": Pair(2, "text")}
     assert isinstance(mapped["b"], Pair)
+
+
+def test_each_gpu_of_the_tensors_is_waited_for_once_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    wait_for([torch.ones(2), torch.ones(2, device="meta")])
+    assert waited == []
+    with FakeTensorMode():
+        wait_for([torch.empty(2, device=f"cuda:{index}") for index in (1, 0, 1)])
+    assert sorted(map(str, waited)) == ["cuda:0", "cuda:1"]

@@ -105,17 +105,20 @@ def is_child() -> bool:
 def torch_survives_fork() -> bool:
     """Whether torch can compute, and go backward, in a forked child of this process as it is now.
 
-    It can't once a GPU is in use, nor once autograd has threads of its own: torch starts them for backwards that are
-    nested deeper than 60 (reentrant checkpoints), and, in a build for CUDA where there is no GPU, at a first backward
-    after a ``FakeTensorMode`` (``torch.compile``). No public name tells; so a child tries, and is asked again whenever
-    this process has other threads than before. Cost: a fork then, microseconds otherwise.
+    It can't once an accelerator is in use, nor once autograd has threads of its own: torch starts them for backwards
+    that are nested deeper than 60 (reentrant checkpoints), and, in a build for CUDA where there is no GPU, at a first
+    backward after a ``FakeTensorMode`` (``torch.compile``). No public name tells; so a child tries, and is asked again
+    whenever this process has other threads than before. Cost: a fork then, microseconds otherwise.
 
     >>> torch_survives_fork()
     True
     """
     import torch
 
-    if not CAN_FORK or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
+    from gradwright.ground.random_states import accelerators_in_use
+
+    is_gpu_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch has no types here
+    if not CAN_FORK or is_gpu_in_use or accelerators_in_use():
         return False
     threads = {entry.name for entry in Path("/proc/self/task").glob("*")}
     if not _tried.is_child and (not threads or threads != _tried.threads):

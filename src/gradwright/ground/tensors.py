@@ -46,6 +46,12 @@ def tensor_bytes(tensor: Tensor) -> int:
     return count * tensor.element_size()
 
 
+def wait_for(tensors: Iterable[Tensor]) -> None:
+    """Until the GPUs that they are on have nothing left to do: what was only queued so far has taken no time yet."""
+    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+        torch.cuda.synchronize(device)
+
+
 def tensors_in(tree: Any, depth: int = 4) -> Iterator[Tensor]:
     """Every tensor in nested lists, tuples and dicts."""
     if isinstance(tree, Tensor):

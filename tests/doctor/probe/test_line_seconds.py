@@ -129,13 +129,24 @@ def test_what_a_line_has_only_queued_is_waited_for_and_belongs_to_it(monkeypatch
         queued.append(50.0)
         queued.append(1.0)
 
-    def wait() -> None:
+    def wait(device: object) -> None:
         spent.extend(queued)
         queued.clear()
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", wait)
     assert list(time_call(queueing, 10.0, clock=lambda: sum(spent)).lines.values())[-2:] == [50.0, 1.0]
+
+
+def test_a_gpu_that_is_not_the_current_one_is_waited_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    devices = [torch.device("cpu"), torch.device("cuda", 1), torch.device("cuda", 1)]
+    time_call(lambda: None, 10.0, devices=devices)
+    assert waited == []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    time_call(lambda: None, 10.0, devices=devices)
+    assert set(waited) == {None, torch.device("cuda", 1)}
 
 
 def test_what_takes_too_long_is_cut_off_and_says_so() -> None:

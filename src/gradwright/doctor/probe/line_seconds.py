@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -48,10 +48,15 @@ class Taken:
 class _LineClock:
     """What ``sys.settrace`` is given. ``own``: seconds of a look at the clock that the clock can't see."""
 
-    def __init__(self, clock: Clock, own: float, seconds: float, files: Collection[str]) -> None:
+    def __init__(
+        self, clock: Clock, own: float, seconds: float, files: Collection[str], devices: Iterable[torch.device]
+    ) -> None:
         self._clock, self._own, self._deadline = clock, own, now() + seconds
         self._files = files
-        self._queues = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
+        # The GPUs that are waited for: the current one, where what is made without a device goes, and those given.
+        self._gpus: list[torch.device | None] = []
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch's own
+            self._gpus = [None, *sorted({device for device in devices if device.type == "cuda"}, key=str)]
         self._callers: list[Line | None] = []
         self._now: Line | None = None
         self.seconds: dict[Line | None, float] = {}
@@ -80,8 +85,8 @@ class _LineClock:
 
     def _book(self) -> None:
         """What has gone by since the last look belongs to the line that ran."""
-        if self._queues:
-            torch.cuda.synchronize()  # what was only queued so far has taken no time yet
+        for gpu in self._gpus:
+            torch.cuda.synchronize(gpu)  # what was only queued so far has taken no time yet
         read, line = self._clock(), self._now
         self.seconds[line] = self.seconds.get(line, 0.0) + read - self._last
         self.looks[line] += 1
@@ -103,15 +108,16 @@ def time_call(
     seconds: float,
     *,
     files: Collection[str] = (),
+    devices: Iterable[torch.device] = (),
     clock: Clock = time.perf_counter,
     own: float = 0.0,
 ) -> Taken:
     """Run ``work`` on the clock. ``own``: see :func:`own_seconds`. What takes longer than ``seconds`` is cut off.
 
     The user's files and ``files`` are gone through line by line; what other code takes belongs to the line that calls
-    it. Cost: a microsecond a line. Raises what ``work`` raises.
+    it. ``devices``: those on which it may only queue its work. Cost: a microsecond a line. Raises what ``work`` raises.
     """
-    lines = _LineClock(clock, own, seconds, files)
+    lines = _LineClock(clock, own, seconds, files, devices)
     before = sys.gettrace()
     complete = True
     with torch.no_grad():

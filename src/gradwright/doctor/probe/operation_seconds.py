@@ -12,7 +12,7 @@ import torch
 from gradwright.doctor.probe.line_seconds import Clock
 from gradwright.doctor.probe.tracing import EnoughTraced, Instruction, subject_frame
 from gradwright.ground.clock import now
-from gradwright.ground.tensors import tensors_in
+from gradwright.ground.tensors import tensors_in, wait_for
 from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 _CHECKED_EVERY = 64  # operations
@@ -33,8 +33,8 @@ class _Timing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         started = self._clock()
         result = func(*args, **(kwargs or {}))
-        if self._queues and any(tensor.is_cuda for tensor in tensors_in(result)):
-            torch.cuda.synchronize()  # what was only queued so far has taken no time yet
+        if self._queues:
+            wait_for(tensors_in(result))
         seconds = self._clock() - started
         frame = subject_frame(sys._getframe(1))
         if frame is not None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gradwright.doctor.source.seen import Key
 from gradwright.ground.operations import only_views
-from gradwright.ground.tensors import tensor_bytes, tensors_in
+from gradwright.ground.tensors import tensor_bytes, tensors_in, wait_for
 from gradwright.ground.torch_versions.modes import TorchDispatchMode
 
 MOST_OPERATIONS = 2_000  # of one call: beyond it the body is a loop, which is another rule's matter
@@ -101,8 +101,7 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         started = time.perf_counter()
         result = func(*args, **(kwargs or {}))
         made = tuple(tensors_in(result))
-        if any(tensor.is_cuda for tensor in made):
-            torch.cuda.synchronize()  # what was only queued so far has taken no time yet
+        wait_for(made)
         seconds = time.perf_counter() - started
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not self._code:

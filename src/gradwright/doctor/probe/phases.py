@@ -16,6 +16,7 @@ from gradwright.doctor.probe.operation_seconds import time_operations
 from gradwright.doctor.probe.shrink import fresh
 from gradwright.doctor.probe.spending import several_on_a_line
 from gradwright.doctor.probe.tracing import Instruction, Trace, distinct_bytes, trace
+from gradwright.ground.tensors import tensors_in
 
 _SECONDS = 0.7  # of one phase on the clock
 _SECONDS_OF_OPERATIONS = 0.3
@@ -91,6 +92,7 @@ def time_phases(
     Raises what they raise.
     """
     files = found[0].files | found[1].files
+    devices = {tensor.device for tensor in tensors_in(args)}
     drawn: list[tuple[Any, ...]] = []
 
     def draw(call: OneCall) -> None:
@@ -102,11 +104,11 @@ def time_phases(
 
     def once(own: float) -> list[Taken]:
         call = OneCall(function, args, wanted, used)
-        forward = time_call(call.forward, _SECONDS, files=files, own=own)
+        forward = time_call(call.forward, _SECONDS, files=files, devices=devices, own=own)
         if not forward.complete:
             return [forward, Taken(complete=False)]
         draw(call)
-        return [forward, time_call(call.backward, _SECONDS, files=files, own=own)]
+        return [forward, time_call(call.backward, _SECONDS, files=files, devices=devices, own=own)]
 
     taken = several(once)
     shared = [several_on_a_line(phase) for phase in found]
