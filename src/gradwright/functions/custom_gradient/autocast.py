@@ -25,7 +25,7 @@ def autocast_of(tensors: Iterable[Tensor]) -> Autocast:
 def under(autocast: Autocast) -> Iterator[None]:
     """Autocast as it stood; off on every device that it does not tell of."""
     stood = {device for device, _, _ in autocast}
-    on = [d for d in _DEVICES if d not in stood and _has_autocast(d) and torch.is_autocast_enabled(d)]
+    on = [d for d in _device_kinds() if d not in stood and _has_autocast(d) and torch.is_autocast_enabled(d)]
     with ExitStack() as stack:
         for device, enabled, dtype in autocast:
             stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
@@ -40,4 +40,12 @@ def _has_autocast(device: str) -> bool:
     return torch.amp.is_autocast_available(device)
 
 
-_DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia")
+@constant_in_traces
+@uncompiled_throughout
+def _device_kinds() -> tuple[str, ...]:
+    """Those that torch names, and the one that a package may have added ("npu", say)."""
+    accelerator = torch.accelerator.current_accelerator()
+    return _NAMED if accelerator is None or accelerator.type in _NAMED else (*_NAMED, accelerator.type)
+
+
+_NAMED = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia")
