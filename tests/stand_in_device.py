@@ -13,6 +13,7 @@ import ctypes
 import functools
 import os
 import pickle
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ FIRST, SECOND = torch.device("cpu"), torch.device("cpu")  # until the kind is re
 
 #: The calls so far for which the host would have waited, by name.
 WAITS: list[str] = []
+#: The threads that have launched something: each has a current stream of its own.
+THREADS: set[int] = set()
 
 # Their results, or the shapes of these, hang on numbers that only the device knows.
 _READS = {
@@ -153,6 +156,12 @@ def counted_waits() -> Iterator[list[str]]:
         found += WAITS[before:]
 
 
+def begin_a_capture() -> None:
+    """From now on tensors of the stand-in say that they are CUDA's, and CUDA that a graph is being captured."""
+    torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == KIND)  # type: ignore[assignment]
+    torch.cuda.is_current_stream_capturing = lambda: True
+
+
 # --- the device -----------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +183,7 @@ def register() -> None:
     for name in ("mm", "addmm", "bmm", "linear", "matmul"):
         aten.impl(name, _in_low_precision(getattr(torch.ops.aten, name).default), "AutocastPrivateUse1")
     _libraries.extend((library, aten))
-    torch.UntypedStorage.clone = _clone_storage  # type: ignore[method-assign]
+    torch.UntypedStorage.clone = _clone_storage  # type: ignore[assignment, method-assign]
     torch.Generator = _Generator  # type: ignore[misc]  # for this process
     torch.accelerator.synchronize = _Module().synchronize
     torch.autograd.Variable._execution_engine = _InCallingThread(  # type: ignore[assignment]  # as it is used
@@ -203,8 +212,11 @@ def _run(op: Any, *args: Any, **kwargs: Any) -> Any:
     """Any operation: by the CPU, on the memory of its tensors. What goes to ``out=`` is made anew and copied there."""
     name = op._schema.name.removeprefix("aten::")
     device = _device_of(name, args, kwargs)
+    THREADS.add(threading.get_ident())
     if name in _READS:
         WAITS.append(name)
+    if name == "linalg_lstsq" and kwargs.get("driver") not in (None, "gels"):
+        raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
     outs = {argument.name for argument in op._schema.arguments if argument.is_out}
     given: list[tuple[Tensor, Tensor, bool]] = []  # as the CPU sees it, as it came, and whether it is an ``out=``
 

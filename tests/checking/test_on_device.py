@@ -3,11 +3,12 @@
 import pytest
 import torch
 from tests import stand_in_device
-from tests.stand_in_device import on_stand_in_device
+from tests.stand_in_device import counted_waits, on_stand_in_device
 from torch import Tensor
 
 import gradwright as gw
 from gradwright.checking.chance import reproducible
+from gradwright.checking.nonfinite.looks import all_finite
 from gradwright.errors import UsageError
 from gradwright.ground.random_states import RandomState, accelerators_in_use
 
@@ -121,6 +122,16 @@ def test_where_nan_begins_is_told_without_drawing_of_the_device(capfd: pytest.Ca
     with gw.explain_nonfinite():
         torch.nn.functional.binary_cross_entropy_with_logits(x.log(), x.detach()).backward()
     assert "NaN begins in log" in capfd.readouterr().err and before.equals(RandomState.now(before.devices))
+
+
+@on_stand_in_device
+def test_while_a_cuda_graph_is_captured_nothing_is_looked_at() -> None:
+    bad = torch.full((3,), torch.nan, device=stand_in_device.SECOND)
+    assert not all_finite(bad)
+    stand_in_device.begin_a_capture()
+    with counted_waits() as waits:
+        assert all_finite(bad)
+    assert waits == []
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

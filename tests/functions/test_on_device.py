@@ -1,5 +1,7 @@
 """Hand-made gradients, flows and taps on a device that stands in for an accelerator: its autocast, its generator."""
 
+import threading
+
 import pytest
 import torch
 from tests import stand_in_device
@@ -126,3 +128,20 @@ def test_taps_wait_for_no_device_until_they_are_read(dtype: torch.dtype) -> None
             assert waits == []
         assert ("f16" if dtype is torch.float16 else "bf16") + "[5,3]" in str(session)
         assert all_waits == ([] if kind == "cpu" else ["synchronize", "_to_copy"])
+
+
+@on_stand_in_device
+def test_a_tap_in_the_capture_of_a_cuda_graph_says_that_it_saw_nothing() -> None:
+    x = torch.randn(3, device=stand_in_device.SECOND, requires_grad=True)
+    stand_in_device.begin_a_capture()
+    with gw.taps() as session, counted_waits() as waits:
+        gw.tap("x", x).sum().backward()
+    assert waits == [] and "inside the capture of a CUDA graph" in str(session)
+
+
+@on_stand_in_device
+def test_a_tap_measures_in_the_stream_of_the_thread_that_taps() -> None:
+    x = torch.randn(3, device=stand_in_device.SECOND, requires_grad=True)
+    with gw.taps():
+        gw.tap("x", x).sum().backward()
+    assert {threading.get_ident()} == stand_in_device.THREADS

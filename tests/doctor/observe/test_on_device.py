@@ -1,6 +1,7 @@
 """A script on an accelerator is watched without a wait at each step, and none is begun to be used for the watching."""
 
 import platform
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def test_after_the_first_step_watching_waits_for_nothing(tmp_path: Path) -> None
 
 
 @on_stand_in_device
+def test_what_watching_launches_goes_into_the_stream_of_the_scripts_thread(tmp_path: Path) -> None:
+    trained(tmp_path / "journal", stand_in_device.SECOND)
+    assert {threading.get_ident()} == stand_in_device.THREADS
+
+
+@on_stand_in_device
 def test_losses_and_gradients_that_are_never_cleared_are_told_as_on_a_cpu(tmp_path: Path) -> None:
     found = []
     for number, device in enumerate((torch.device("cpu"), stand_in_device.SECOND)):
@@ -79,6 +86,8 @@ def test_a_gradient_that_is_zero_by_itself_says_nothing_about_clearing(tmp_path:
 def test_a_loss_on_any_accelerator_is_read_later() -> None:
     assert late_losses.is_read_later(torch.ones((), device=stand_in_device.SECOND))
     assert not late_losses.is_read_later(torch.ones((), device=stand_in_device.SECOND, dtype=torch.complex64))
+    stand_in_device.begin_a_capture()
+    assert not late_losses.is_read_later(torch.ones((), device=stand_in_device.SECOND))
 
 
 def test_no_gpu_is_begun_to_be_used_to_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ import os
 
 import pytest
 import torch
+from tests import stand_in_device
+from tests.stand_in_device import on_stand_in_device
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import gradwright as gw
@@ -176,6 +178,14 @@ def test_what_has_no_values_is_counted_and_not_kept(functions, store):
     (use,) = functions.uses.values()
     assert use.forward_calls == use.tracked_calls == 2
     assert store.of(use.subject.id) == []
+
+
+@on_stand_in_device
+def test_of_what_is_called_in_the_capture_of_a_cuda_graph_nothing_is_kept() -> None:
+    x = torch.ones(3, device=stand_in_device.SECOND)
+    assert not watched._no_specimen((x,))
+    stand_in_device.begin_a_capture()
+    assert watched._no_specimen((x,)) and not watched._no_specimen((torch.ones(3),))
 
 
 def test_what_our_own_check_tries_is_no_specimen(functions, store):

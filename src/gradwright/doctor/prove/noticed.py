@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.ground.random_states import CPU, accelerators_in_use, get_random_state
 from gradwright.ground.tensors import storage_of
 
 _MOST_OVERLAP = 4096  # elements of two tensors in one storage that are looked at one by one
@@ -29,7 +30,8 @@ def mark(value: Any) -> Any:
 
 def chance_mark() -> str:
     """torch's, Python's and NumPy's random states in a few letters."""
-    states = torch.default_generator.get_state().numpy().tobytes() + repr(python_random.getstate()[1][-8:]).encode()
+    of_torch = [get_random_state(device) for device in (CPU, *accelerators_in_use())]
+    states = torch.cat(of_torch).numpy().tobytes() + repr(python_random.getstate()[1][-8:]).encode()
     if (numpy := sys.modules.get("numpy")) is not None:
         state = numpy.random.get_state()
         states += state[1][:4].tobytes() + repr(state[2:]).encode()
