@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 import pickle
+import pkgutil
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,6 +25,8 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
+
+import gradwright.checking
 
 KIND = "standin"
 FIRST, SECOND = torch.device("cpu"), torch.device("cpu")  # until the kind is registered
@@ -117,6 +121,7 @@ def on_stand_in_device(test: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
+        _import_once()
         receive, send = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -129,6 +134,14 @@ def on_stand_in_device(test: Callable[..., None]) -> Callable[..., None]:
         assert (failure := pickle.loads(said)) is None, failure
 
     return run
+
+
+@functools.cache
+def _import_once() -> None:
+    """What each fork would load for itself."""
+    importlib.import_module("torch._dynamo")  # every optimizer does
+    for info in pkgutil.walk_packages(gradwright.checking.__path__, "gradwright.checking."):
+        importlib.import_module(info.name)
 
 
 def _be_child(test: Callable[[], None], send: int) -> NoReturn:

@@ -8,6 +8,8 @@ from torch import Tensor
 
 import gradwright as gw
 from gradwright.checking.chance import reproducible
+from gradwright.checking.losses.kinds import draw
+from gradwright.checking.losses.loss import Loss
 from gradwright.checking.nonfinite.looks import all_finite
 from gradwright.errors import UsageError
 from gradwright.ground.random_states import RandomState, accelerators_in_use
@@ -93,18 +95,24 @@ def test_a_loss_is_examined_where_its_prediction_is() -> None:
         seen.update((prediction.device, target.device))
         return halved(prediction, target)
 
-    report = gw.check_loss(noted, *there, level="quick", kind="regression")
+    report = gw.check_loss(noted, *there, level="quick", kind="other")
     assert seen == {stand_in_device.SECOND}
     assert report.verdicts[0].verdict == "wrong"
     assert codes(report) == codes(
-        gw.check_loss(halved, *[tensor.cpu() for tensor in there], level="quick", kind="regression")
+        gw.check_loss(halved, *[tensor.cpu() for tensor in there], level="quick", kind="other")
     )
 
 
 @on_stand_in_device
-def test_a_loss_whose_weights_are_on_a_device_gets_its_samples_there() -> None:
-    loss = torch.nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).to(stand_in_device.SECOND))
-    assert gw.check_loss(loss, level="quick", kind="class logits").ok
+def test_a_loss_whose_weights_are_on_a_device_gets_its_samples_there_and_answers_on_the_cpu() -> None:
+    weights = torch.tensor([1.0, 2.0, 0.5])
+    sample = draw("class logits", (5, 3), torch.Generator().manual_seed(0))
+    slopes = []
+    for device in (torch.device("cpu"), stand_in_device.SECOND):
+        loss = Loss(torch.nn.CrossEntropyLoss(weight=weights.to(device)))
+        assert loss.device == device and loss.accepts(sample)
+        slopes.append(loss.slope(sample))
+    torch.testing.assert_close(*[[torch.tensor(value), gradient] for value, gradient in slopes])
 
 
 @on_stand_in_device
