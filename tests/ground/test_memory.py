@@ -12,7 +12,7 @@ from tests.ground.metered import peak_of
 from torch import nn
 
 from gradwright.errors import UsageError
-from gradwright.ground.memory import memory_of
+from gradwright.ground.memory import Taken, memory_of
 
 CPU = torch.device("cpu")
 
@@ -45,6 +45,21 @@ def test_an_error_inside_the_meter_is_the_callers() -> None:
 def test_other_devices_are_not_measured() -> None:
     with pytest.raises(UsageError, match="not measured"):
         memory_of(lambda: None, torch.device("meta"))
+
+
+def test_memory_on_a_gpu_is_that_of_the_device_that_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocated = {torch.device("cuda", 0): 7, torch.device("cuda", 1): 100}
+    peak = dict(allocated)
+
+    def work() -> object:
+        peak[torch.device("cuda", 1)], allocated[torch.device("cuda", 1)] = 190, 140
+        return object()
+
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated[device])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: peak.update({device: allocated[device]}))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: peak[device])
+    assert memory_of(work, torch.device("cuda", 1)) == Taken(peak_bytes=90, kept_bytes=40)
+    assert memory_of(lambda: None, torch.device("cuda", 0)) == Taken(peak_bytes=0, kept_bytes=0)
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad], ids=["enable_grad", "no_grad"])

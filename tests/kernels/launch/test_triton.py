@@ -14,6 +14,7 @@ import pytest
 import torch
 from tests.devices import HAS_TRITON
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gradwright.kernels.formula.expression import Expression, call, condition, constant, number, where
 from gradwright.kernels.formula.operations import ARITY
@@ -307,3 +308,25 @@ def test_preparing_does_not_import_triton() -> None:
     assert launch.plan().reads == ("x: f32, in order", "y: a number")
     assert launch.plan().bytes == 3 * 4 * 3
     assert "triton" not in sys.modules
+
+
+def test_operands_on_two_devices_have_no_kernel_and_a_launch_is_on_the_device_of_its_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FakeTensorMode():
+        first, second = (torch.empty(3, device=f"cuda:{index}") for index in range(2))
+    assert back_end._device([second, torch.ones(()), 2.0, second]) == torch.device("cuda", 1)
+    for operands, devices in (([first, second], "cuda:0, cuda:1"), ([second, torch.ones(3)], "cpu, cuda:1")):
+        with pytest.raises(back_end.NoTritonKernel, match=devices):
+            back_end._device(operands)
+    made_current: list[torch.device] = []
+
+    def make_current(device: torch.device) -> nullcontext[None]:
+        made_current.append(device)
+        return nullcontext()
+
+    monkeypatch.setattr(torch.cuda, "device", make_current)
+    for device in (second.device, torch.device("cpu")):
+        with back_end.on_device(device):
+            pass
+    assert made_current == [torch.device("cuda", 1)]
