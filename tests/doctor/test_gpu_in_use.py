@@ -7,6 +7,9 @@ uses a device that stands in for an accelerator.
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from tests.stand_in_device import IS_POSSIBLE
+
 from gradwright.doctor.session.facts import GradientVerdict
 
 NOTED = """
@@ -116,6 +119,7 @@ def test_with_a_gpu_in_use_the_report_says_what_is_not_examined(run: Callable, t
     assert any("it had not ended" in why for why in stuck) and not (tmp_path / "forks").exists()
 
 
+@pytest.mark.skipif(not IS_POSSIBLE, reason="this torch takes no kind of device that is written in Python")
 def test_on_an_accelerator_all_of_it_runs_where_the_script_ran(run: Callable, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     registered = (
