@@ -1,10 +1,20 @@
 """The states of the generators of every device are told and put back: also of one that is not the first, nor CUDA."""
 
+from types import SimpleNamespace
+
+import pytest
 import torch
 from tests import stand_in_device
 from tests.stand_in_device import on_stand_in_device
 
-from gradwright.ground.random_states import CPU, RandomState, accelerators_in_use, drawn_from, generator_devices
+from gradwright.ground.random_states import (
+    CPU,
+    RandomState,
+    accelerators_in_use,
+    drawn_from,
+    generator_devices,
+    seed_generators,
+)
 
 
 def test_without_an_accelerator_the_cpu_is_all_that_draws() -> None:
@@ -39,3 +49,31 @@ def test_what_only_a_device_drew_is_seen() -> None:
     assert began.equals(RandomState.now(began.devices))
     torch.rand(3, device=stand_in_device.SECOND)
     assert not began.equals(RandomState.now(began.devices))
+
+
+@on_stand_in_device
+def test_a_seed_is_every_devices() -> None:
+    drawn = []
+    for _ in range(2):
+        seed_generators(5)
+        devices = (CPU, stand_in_device.FIRST, stand_in_device.SECOND)
+        drawn.append([torch.rand(3, device=device).cpu() for device in devices])
+    assert all(map(torch.equal, *drawn))
+
+
+def test_a_kind_of_one_device_that_begins_with_its_import_is_seeded_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, seeds = [torch.tensor([3], dtype=torch.uint8)], []
+    mps = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        manual_seed=seeds.append,
+        get_rng_state=lambda device: state[-1],
+        set_rng_state=lambda new, device: state.append(new),
+    )
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: mps)
+    before = RandomState.now(accelerators_in_use())
+    seed_generators(7)
+    state.append(torch.tensor([4], dtype=torch.uint8))
+    before.restore()
+    assert before.devices == (torch.device("mps", 0),) and seeds == [7] and state[-1].item() == 3

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import torch
 
-from gradwright.ground.random_states import CPU, RandomState, accelerators_in_use
+from gradwright.ground.random_states import CPU, RandomState, accelerators_in_use, seed_generators
 
 
 class _Holding(threading.local):
@@ -66,9 +66,7 @@ def reproducible(seed: int) -> Iterator[None]:
 
 
 def _seed(seed: int) -> None:
-    torch.default_generator.manual_seed(seed)
-    for device in accelerators_in_use()[:1]:
-        torch.get_device_module(device).manual_seed_all(seed)
+    seed_generators(seed)
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)

@@ -23,6 +23,14 @@ def accelerators_in_use() -> list[torch.device]:
     return [torch.device(kind.type, index) for index in range(module.device_count())]
 
 
+def seed_generators(seed: int) -> None:
+    """The CPU's, and those of every device of an accelerator that is in use."""
+    torch.default_generator.manual_seed(seed)
+    for device in accelerators_in_use()[:1]:
+        module = torch.get_device_module(device)
+        (getattr(module, "manual_seed_all", None) or module.manual_seed)(seed)  # MPS has one device, and no "all"
+
+
 def generator_devices(*tensors: Tensor) -> tuple[torch.device, ...]:
     """The devices whose generators a network of these tensors may draw from; the CPU is always one of them."""
     found = {tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")}
