@@ -52,6 +52,11 @@ def wait_for(tensors: Iterable[Tensor]) -> None:
         torch.cuda.synchronize(device)
 
 
+def is_being_captured(tensor: Tensor) -> bool:
+    """Whether work on it would become part of a CUDA graph now, so that its values can't be looked at."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def tensors_in(tree: Any, depth: int = 4) -> Iterator[Tensor]:
     """Every tensor in nested lists, tuples and dicts."""
     if isinstance(tree, Tensor):

@@ -55,6 +55,13 @@ def test_after_the_first_step_watching_waits_for_nothing(tmp_path: Path) -> None
 
 
 @on_stand_in_device
+def test_in_the_capture_of_a_cuda_graph_watching_looks_at_nothing(tmp_path: Path) -> None:
+    stand_in_device.begin_a_capture()
+    assert trained(tmp_path / "journal", stand_in_device.SECOND) == [[]] * 6
+    assert [steps.steps for steps in fold(tmp_path / "journal").of(OptimizerSteps)] == [6]
+
+
+@on_stand_in_device
 def test_what_watching_launches_goes_into_the_stream_of_the_scripts_thread(tmp_path: Path) -> None:
     trained(tmp_path / "journal", stand_in_device.SECOND)
     assert {threading.get_ident()} == stand_in_device.THREADS

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradwright.ground.tensors import is_being_captured
 from gradwright.ground.torch_versions.modes import DisableTorchFunction, disable_current_modes
 from gradwright.ground.torch_versions.tensors import base_of, is_view
 
@@ -31,7 +32,7 @@ def all_finite(tensor: Tensor) -> bool:
     if type(tensor) not in _PLAIN or not (tensor.is_floating_point() or tensor.is_complex()):
         return True
     try:
-        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        if is_being_captured(tensor):
             return True
         return _look(tensor.detach() if tensor.requires_grad else tensor)
     except Exception:  # meta and fake tensors, wrapped ones of transforms, types without a sum

@@ -26,6 +26,7 @@ from gradwright.doctor.observe.training.ordering.patches import Patches
 from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.ground.graphs import graph_of
+from gradwright.ground.tensors import is_being_captured
 from gradwright.ground.torch_versions.tensors import TENSORS, version_of
 
 _SAMPLE = 4  # leaves that are looked at
@@ -109,7 +110,7 @@ class HandUpdateWatch(Looker):
         self._seen = [
             _Seen(weakref.ref(leaf), weakref.ref(leaf.grad), version_of(leaf.grad), _some_of(leaf), _some_of(leaf.grad))
             for leaf in leaves
-            if leaf.grad is not None and leaf.grad.layout is torch.strided and bool(torch.any(leaf.grad != 0))
+            if leaf.grad is not None and leaf.grad.layout is torch.strided and _is_filled(leaf.grad)
         ]
 
     def _step(self, site: Subject) -> None:
@@ -139,6 +140,11 @@ class HandUpdateWatch(Looker):
                 backward_site=self._site.location,
             )
         ]
+
+
+def _is_filled(grad: Tensor) -> bool:
+    """Whether it is not all zero; in the capture of a CUDA graph nothing is looked at."""
+    return not is_being_captured(grad) and bool(torch.any(grad != 0))
 
 
 def _leaves_of(root: Tensor) -> Iterator[Tensor]:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
+from gradwright.ground.tensors import is_being_captured
 from gradwright.ground.torch_versions.modes import DisableTorchFunction
 
 KEPT = 64  # scalars, of 512 bytes each as CUDA allocates them: one wait in so many steps
@@ -64,4 +65,4 @@ def is_read_later(loss: Tensor) -> bool:
     """A plain real number on an accelerator, outside of a capture (whose memory is another run's)."""
     if type(loss) is not Tensor or loss.device.type in ("cpu", "meta") or loss.is_complex():
         return False
-    return not (loss.is_cuda and torch.cuda.is_current_stream_capturing())
+    return not is_being_captured(loss)

@@ -34,6 +34,7 @@ from gradwright.doctor.session.facts import Fact, OptimizerSteps
 from gradwright.doctor.session.model import Subject
 from gradwright.doctor.source.places import is_user_file, location_in, user_frame
 from gradwright.ground.hooks import beside_the_graph
+from gradwright.ground.tensors import is_being_captured
 from gradwright.ground.torch_versions.capability import Capability
 from gradwright.ground.torch_versions.tensors import TENSORS, version_of
 
@@ -190,6 +191,8 @@ class OptimizerWatch:
         known = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
         for parameter in islice((p for p in known if p.grad.layout is torch.strided), _LOOKED_AT):
             grad = parameter.grad
+            if is_being_captured(grad):  # what is queued now has no values until the graph is replayed
+                return
             was_filled = _is_filled(grad)
             if grad.device.type != "cpu" or bool(was_filled):
                 yield Remembered(weakref.ref(parameter), weakref.ref(grad), version_of(grad), was_filled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gradwright.ground.tensors import is_being_captured
 from gradwright.ground.torch_versions.levels import (
     get_unwrapped,
     is_batchedtensor,
@@ -37,7 +38,7 @@ def why_unseen(tensor: Tensor) -> str:
         return "a nested tensor (tap its .values())"
     if type(tensor) is not Tensor and _wraps_another(tensor):
         return f"a {type(tensor).__name__}, whose values are not its own"
-    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+    if is_being_captured(tensor):
         return "inside the capture of a CUDA graph"
     return ""
 

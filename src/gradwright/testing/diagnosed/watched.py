@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.autograd import Function
 
 from gradwright.doctor.observe import functions as observed_functions
@@ -30,7 +28,7 @@ from gradwright.doctor.observe.timeline import TimelineRecord
 from gradwright.doctor.observed import FunctionUse, Kept
 from gradwright.doctor.session.model import NotExamined
 from gradwright.doctor.source.places import definition, is_user_file
-from gradwright.ground.tensors import tensors_in
+from gradwright.ground.tensors import is_being_captured, tensors_in
 from gradwright.ground.torch_versions import apply as torchs_apply
 from gradwright.ground.torch_versions.fakes import FakeTensor
 from gradwright.ground.torch_versions.modes import (
@@ -216,8 +214,7 @@ def _no_specimen(args: tuple[Any, ...]) -> bool:
     tensors = list(tensors_in(args))
     if any(isinstance(tensor, FakeTensor) or tensor.is_meta for tensor in tensors):
         return True
-    on_cuda = any(isinstance(tensor, Tensor) and tensor.is_cuda for tensor in tensors)
-    return on_cuda and torch.cuda.is_current_stream_capturing()
+    return any(map(is_being_captured, tensors))
 
 
 @contextlib.contextmanager
