@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
