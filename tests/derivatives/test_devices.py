@@ -129,6 +129,14 @@ def test_the_jacobian_of_an_output_on_another_device_lies_where_the_input_does()
 
 
 @on_stand_in_device
+def test_a_plan_says_that_nothing_was_measured_on_such_a_device() -> None:
+    net, z = tail(str(stand_in_device.SECOND))
+    made = gw.plan(net(z), wrt=z)
+    assert made.choice and "not measured on this device (standin)" in made.unmeasured
+    assert f"predicted times: {made.unmeasured}" in str(made)
+
+
+@on_stand_in_device
 def test_memory_on_a_device_that_tells_none_is_refused_in_words() -> None:
     net, z = tail(str(stand_in_device.SECOND))
     with pytest.raises(UsageError, match="memory of standin is not measured"):
