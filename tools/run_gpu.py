@@ -63,7 +63,7 @@ def main() -> int:
         results = run_steps(LISTS if given.list else STEPS, setting)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    write_failures(results, folder)
+    print("\n".join(write_failures(results, folder)))
     counts = Counter(result.outcome for result in results)
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     print(f"gpu ({setting.device}): {said} in {time.monotonic() - started:.0f} s; results in {folder}")
