@@ -43,16 +43,16 @@ def _block(what: str, results: Path) -> str:
         raise SystemExit(f"measured: {what}: {path.name} has no table of that title, but {', '.join(tables)}")
     shown = _show(data, title)
     on_gpu = results / f"{name}.cuda.json"
-    if "." not in name and on_gpu.is_file() and _rows(data := json.loads(on_gpu.read_text()), title):
+    if "." not in name and on_gpu.is_file() and _find_rows(data := json.loads(on_gpu.read_text()), title):
         shown = f"{_show(data, title)}\n\n{shown}"
     return f"<!-- measured: {what} -->\n{shown}\n<!-- /measured -->"
 
 
 def _show(data: dict[str, Any], title: str) -> str:
-    return f"{machine_line(data['machine'])}\n\n{_table(_rows(data, title))}"
+    return f"{machine_line(data['machine'])}\n\n{_table(_find_rows(data, title))}"
 
 
-def _rows(data: dict[str, Any], title: str) -> dict[str, dict[str, Any]]:
+def _find_rows(data: dict[str, Any], title: str) -> dict[str, dict[str, Any]]:
     """Of the table with this title, of the results themselves without one; empty where there is none."""
     return data.get("tables", {}).get(title, {}) if title else data["results"]
 

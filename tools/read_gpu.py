@@ -93,7 +93,7 @@ def write_failures(results: Sequence[Result], machine: dict[str, Any], path: Pat
     ]
     for result in missing:
         lines += ["", f"- **{result.outcome}** `{result.name}`", f"  {result.why or 'no reason is known'}"]
-        lines += [f"  Again: `{command}`"] if (command := _again(result)) else []
+        lines += [f"  Again: `{command}`"] if (command := _write_command(result)) else []
         if result.traceback:
             last = [f"    {line}" for line in result.traceback.rstrip().splitlines()[-12:]]
             lines += ["", "  ```text", *last, "  ```"]
@@ -101,7 +101,7 @@ def write_failures(results: Sequence[Result], machine: dict[str, Any], path: Pat
     return len(missing)
 
 
-def _again(result: Result) -> str:
+def _write_command(result: Result) -> str:
     if result.step == "tests" and "::" in result.name:
         return f"python3 -m pytest -m gpu '{result.name}'"
     if result.step == "doctor":

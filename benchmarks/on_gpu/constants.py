@@ -31,26 +31,26 @@ ENOUGH = 1.1  # of the best time of a row: fewer rows at a time hold less
 
 
 def measure(machine: Machine) -> dict[str, Any]:
-    cache = _cache_bytes(machine)
-    single = _node_seconds(SUM_TRICK, 1, machine)
+    cache = _ask_cache_bytes(machine)
+    single = _time_node(SUM_TRICK, 1, machine)
     return {
-        "flop_rate": _round(_flop_rate(machine)),
-        "byte_rate": _round(machine.copy_bytes_per_second),
-        "single": _round(single),
-        "vmapped": _round(_node_seconds(BATCHED, 8, machine)),
-        "pushed": _round(_node_seconds(PUSHED, 8, machine)),
-        "start": _round(max(_node_seconds(DOUBLE_VJP, 1, machine) - single, 0.1 * single)),
+        "flop_rate": _cut_digits(_measure_flop_rate(machine)),
+        "byte_rate": _cut_digits(machine.copy_bytes_per_second),
+        "single": _cut_digits(single),
+        "vmapped": _cut_digits(_time_node(BATCHED, 8, machine)),
+        "pushed": _cut_digits(_time_node(PUSHED, 8, machine)),
+        "start": _cut_digits(max(_time_node(DOUBLE_VJP, 1, machine) - single, 0.1 * single)),
         "cache": cache,
-        "spill": round(_spill(cache, machine), 3),
-        "rows_together": _rows_together(machine),
+        "spill": round(_measure_spill(cache, machine), 3),
+        "rows_together": _choose_rows_together(machine),
     }
 
 
-def _round(value: float) -> float:
+def _cut_digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _seconds(call: Callable[[], object], machine: Machine, count: int = 1) -> float:
+def _time_call(call: Callable[[], object], machine: Machine, count: int = 1) -> float:
     """Of one of ``count`` calls in a row, the median over the rounds; the first round isn't counted."""
     taken = []
     for _ in range(machine.rounds + 1):
@@ -61,13 +61,13 @@ def _seconds(call: Callable[[], object], machine: Machine, count: int = 1) -> fl
     return statistics.median(taken[1:])
 
 
-def _flop_rate(machine: Machine) -> float:
+def _measure_flop_rate(machine: Machine) -> float:
     side = 512 if machine.is_small else 8192
     left, right = (torch.randn(side, side, device=machine.device) for _ in range(2))
-    return 2 * side**3 / _seconds(lambda: left @ right, machine, 3)
+    return 2 * side**3 / _time_call(lambda: left @ right, machine, 3)
 
 
-def _tail(samples: int, rows: int, machine: Machine) -> Request:
+def _make_tail(samples: int, rows: int, machine: Machine) -> Request:
     """y [samples, rows] of z [samples, 32], by the tail of an MLP."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(32, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, rows))
@@ -75,38 +75,38 @@ def _tail(samples: int, rows: int, machine: Machine) -> Request:
     return read_request(net.to(machine.device)(z), z, 0, create_graph=False)
 
 
-def _node_seconds(method: Method, directions: int, machine: Machine) -> float:
+def _time_node(method: Method, directions: int, machine: Machine) -> float:
     """What one node costs beside its arithmetic, where ``directions`` go through at once."""
-    request = _tail(1, 16, machine)
+    request = _make_tail(1, 16, machine)
     carried = every_direction(request, method.side)[:directions]
-    took = _seconds(partial(method.run, request, carried, directions), machine, 5)
+    took = _time_call(partial(method.run, request, carried, directions), machine, 5)
     return took / len(request.way.steps)
 
 
-def _cache_bytes(machine: Machine) -> float:
+def _ask_cache_bytes(machine: Machine) -> float:
     if machine.device.type != "cuda":
         return CPU.cache
     return float(torch.cuda.get_device_properties(machine.device).L2_cache_size)
 
 
-def _spill(cache: float, machine: Machine) -> float:
+def _measure_spill(cache: float, machine: Machine) -> float:
     """How much longer a byte takes for each doubling beyond the cache: from a quarter of it to four times as much."""
 
-    def byte_seconds(size: float) -> float:
+    def time_byte(size: float) -> float:
         values = torch.randn(int(size) // 8, device=machine.device)  # read, and written elsewhere
         into = torch.empty_like(values)
-        return _seconds(lambda: torch.tanh(values, out=into), machine, 20) / size
+        return _time_call(lambda: torch.tanh(values, out=into), machine, 20) / size
 
-    return max(0.0, byte_seconds(4 * cache) / byte_seconds(cache / 4) - 1) / 2
+    return max(0.0, time_byte(4 * cache) / time_byte(cache / 4) - 1) / 2
 
 
-def _rows_together(machine: Machine) -> int:
+def _choose_rows_together(machine: Machine) -> int:
     """The fewest rows at a time that are about as quick as any."""
     rows, samples = (16, 64) if machine.is_small else (128, 1024)
-    request = _tail(samples, rows, machine)
+    request = _make_tail(samples, rows, machine)
     directions = every_direction(request, "rows")
     took = {
-        chunk: _seconds(partial(BATCHED.run, request, directions, chunk), machine)
+        chunk: _time_call(partial(BATCHED.run, request, directions, chunk), machine)
         for chunk in ROWS_TOGETHER
         if chunk <= rows
     }

@@ -50,7 +50,11 @@ def test_what_the_plan_says_stands_above_its_table() -> None:
 
 
 def test_rows_go_together_as_they_did_best_there() -> None:
-    assert [rows._rows_together(device) for device in (HERE, OTHER, torch.device("cpu"))] == [64, rows.TOGETHER, 1]
+    assert [rows._choose_rows_together(device) for device in (HERE, OTHER, torch.device("cpu"))] == [
+        64,
+        rows.TOGETHER,
+        1,
+    ]
 
 
 def test_the_cpu_is_not_looked_up() -> None:

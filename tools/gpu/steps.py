@@ -48,12 +48,12 @@ def describe_machine(setting: Setting, seconds: float) -> Iterator[Result]:
     yield install_wheels(setting.site)
     started = time.monotonic()
     words: list[str | Path] = [sys.executable, ROOT / "tools" / "gpu" / "machine.py", "--device", setting.device]
-    code, printed = _run(setting, words, min(started + seconds, setting.until))
+    code, printed = _run_until(setting, words, min(started + seconds, setting.until))
     took = time.monotonic() - started
     if code == 0:
         yield Result("machine", "machine", "passed", took, data=json.loads(printed.splitlines()[-1]))
     else:
-        yield Result("machine", "machine", "failed", took, _why(code), printed)
+        yield Result("machine", "machine", "failed", took, _describe_end(code), printed)
 
 
 def run_doctor(setting: Setting, seconds: float) -> Iterator[Result]:
@@ -67,10 +67,10 @@ def _diagnose(setting: Setting, script: Script, deadline: float) -> Result:
     started = time.monotonic()
     session = setting.results.folder / f"doctor.{script.name}.json"
     words: list[str | Path] = [sys.executable, "-m", "gradwright", "diagnose", "--session", session, script.path]
-    code, printed = _run(setting, [*words, "--device", setting.device], deadline)
+    code, printed = _run_until(setting, [*words, "--device", setting.device], deadline)
     took = time.monotonic() - started
     if code is None or not session.exists():
-        return Result("doctor", script.name, "failed", took, _why(code), printed)
+        return Result("doctor", script.name, "failed", took, _describe_end(code), printed)
     report = json.loads(session.read_text("utf-8"))
     found = sorted({finding["code"] for finding in report["findings"]})
     data = {
@@ -91,27 +91,27 @@ def run_tests(setting: Setting, seconds: float) -> Iterator[Result]:
 
     limits = setting.limits(seconds, start=60, each=45)
     count = 2 if setting.is_dry else 4
-    environment = _environment_of_tests(setting)
+    environment = _make_test_environment(setting)
 
     def run_share(files: Sequence[str]) -> Iterator[Result]:
         folder = setting.make_folder()
 
         def command(names: Sequence[str] | None, events: Path) -> list[str]:
             environment_of_events = [f"GRADWRIGHT_EVENTS={events}", f"GRADWRIGHT_ONLY={_write_names(names, events)}"]
-            return ["env", *environment_of_events, *_pytest(files, "-p", "gpu.pytest_events")]
+            return ["env", *environment_of_events, *_write_pytest_command(files, "-p", "gpu.pytest_events")]
 
         return run_in_children("tests", command, None, limits, folder, setting.log, environment)
 
     yield from _merge([run_share(share) for share in deal(GPU_FILES, count)])
 
 
-def _pytest(files: Sequence[str], *options: str) -> list[str]:
+def _write_pytest_command(files: Sequence[str], *options: str) -> list[str]:
     """The tests of these files that are marked gpu.  Nothing is written into the repository."""
     words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-W", "default", "-p", "no:cacheprovider", *options]
     return [*words, "--continue-on-collection-errors", "-c", str(ROOT / "pyproject.toml"), *files]
 
 
-def _environment_of_tests(setting: Setting) -> dict[str, str]:
+def _make_test_environment(setting: Setting) -> dict[str, str]:
     """pytest loads no plugins that the machine happens to have; a dry run has Triton's interpreter run its kernels."""
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return setting.environment(**plugins, **({"TRITON_INTERPRET": "1"} if setting.is_dry else {}))
@@ -138,7 +138,7 @@ def list_everything(setting: Setting, seconds: float) -> Iterator[Result]:
     yield install_wheels(setting.site)
     imports = "import gradwright.doctor.examination, gradwright.doctor.observe.watch"
     lists = (
-        ("tests", _pytest(GPU_FILES, "--collect-only"), _environment_of_tests(setting)),
+        ("tests", _write_pytest_command(GPU_FILES, "--collect-only"), _make_test_environment(setting)),
         ("figures", [sys.executable, str(ROOT / "benchmarks" / "run_on_gpu.py"), "--list"], setting.environment()),
         ("doctor", [sys.executable, "-c", imports], setting.environment()),
     )
@@ -199,7 +199,7 @@ def _write_names(names: Sequence[str] | None, events: Path) -> str:
     return str(path)
 
 
-def _run(setting: Setting, words: Sequence[str | Path], deadline: float) -> tuple[int | None, str]:
+def _run_until(setting: Setting, words: Sequence[str | Path], deadline: float) -> tuple[int | None, str]:
     """Exit code (None: ended at the deadline) and all that was printed, which the log has, too."""
     printed = setting.make_folder() / "printed"
     with printed.open("wb") as stream:
@@ -223,5 +223,5 @@ def _run(setting: Setting, words: Sequence[str | Path], deadline: float) -> tupl
     return code, text.decode("utf-8", "replace")
 
 
-def _why(code: int | None) -> str:
+def _describe_end(code: int | None) -> str:
     return "not over in time" if code is None else f"exit code {code}"

@@ -27,21 +27,21 @@ class DeviceConstants:
     rows_together: int
 
 
-def constants_of(device: torch.device) -> DeviceConstants | None:
+def find_constants(device: torch.device) -> DeviceConstants | None:
     """What was measured on devices of this name; None where nothing was.
 
     Cost: a look-up; the first call for a device asks the driver for its name.
 
-    >>> constants_of(torch.device("cpu")) is None
+    >>> find_constants(torch.device("cpu")) is None
     True
     """
-    return read_constants().get(name_of(device))
+    return read_constants().get(name_device(device))
 
 
-def name_of(device: torch.device) -> str:
+def name_device(device: torch.device) -> str:
     """What the driver calls a CUDA device that is there; of any other, its type.
 
-    >>> name_of(torch.device("meta"))
+    >>> name_device(torch.device("meta"))
     'meta'
     """
     if device.type != "cuda" or not torch.cuda.is_available():

@@ -14,7 +14,7 @@ from gradwright.derivatives.methods.sum_trick import SUM_TRICK
 from gradwright.derivatives.samples.meeting import largest
 from gradwright.derivatives.samples.probe import random_cotangent
 from gradwright.derivatives.samples.trust import Trust
-from gradwright.ground.devices import constants_of
+from gradwright.ground.devices import find_constants
 
 #: Rows at a time on an accelerator that nothing was measured on: each launch costs more there than the arithmetic of a
 #: row (see ``ground.devices``).
@@ -43,14 +43,14 @@ class RowSum:
 
 def rows_method(request: Request, chunk: int | None) -> tuple[Method, int]:
     """One by one on a CPU, where that is as fast and holds least; in chunks where each launch costs."""
-    at_once = chunk or _rows_together(request.target.device)
+    at_once = chunk or _choose_rows_together(request.target.device)
     return (BATCHED, at_once) if at_once > 1 and BATCHED.unfit(request) is None else (SUM_TRICK, 1)
 
 
-def _rows_together(device: torch.device) -> int:
+def _choose_rows_together(device: torch.device) -> int:
     if device.type == "cpu":
         return 1
-    found = constants_of(device)
+    found = find_constants(device)
     return TOGETHER if found is None else found.rows_together
 
 

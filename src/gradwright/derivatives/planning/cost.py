@@ -23,7 +23,7 @@ from functools import cache
 import torch
 
 from gradwright.derivatives.planning.work import Work
-from gradwright.ground.devices import constants_of
+from gradwright.ground.devices import find_constants
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def machine_of(device: torch.device, dtype: torch.dtype) -> Machine:
     wide = dtype.itemsize >= 8
     if device.type == "cpu":
         return _scale(CPU, torch.get_num_threads() ** 0.8, wide)
-    found = constants_of(device)
+    found = find_constants(device)
     return _scale(UNMEASURED if found is None else Machine(**found.rates), 1.0, wide)
 
 
@@ -69,7 +69,7 @@ def _scale(machine: Machine, threads: float, wide: bool) -> Machine:
 
 def is_measured(device: torch.device) -> bool:
     """Whether the constants for this kind of device were measured on one, and not taken from data sheets."""
-    return device.type == "cpu" or constants_of(device) is not None
+    return device.type == "cpu" or find_constants(device) is not None
 
 
 def chunk_of(method: str, work: Work, machine: Machine, count: int) -> int:

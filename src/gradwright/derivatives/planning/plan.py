@@ -28,7 +28,7 @@ from gradwright.derivatives.planning.choice import (
 from gradwright.derivatives.planning.cost import is_measured, peak_bytes
 from gradwright.derivatives.planning.text import bytes_told, seconds_told, table
 from gradwright.derivatives.samples.structure import Structure, examine_structure
-from gradwright.ground.devices import name_of
+from gradwright.ground.devices import name_device
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _describe_guess(device: torch.device) -> str:
     """Where the predictions come from, if nothing was measured on such a device; "" where it was."""
     if is_measured(device):
         return ""
-    return f"not measured on this device ({name_of(device)}): rates of data sheets, good for an order of magnitude"
+    return f"not measured on this device ({name_device(device)}): rates of data sheets, good for an order of magnitude"
 
 
 def _choice(weighed: Weighed, structure: Structure) -> Candidate:
