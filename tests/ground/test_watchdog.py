@@ -1,5 +1,6 @@
 """Work in this process: a value, an exception or the end of its time; and nothing left behind."""
 
+import _thread
 import builtins
 import importlib
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+from gradwright.ground.forked import in_child
 from gradwright.ground.watchdog import under_watchdog
 
 
@@ -32,6 +34,7 @@ ENDLESS_ELSEWHERE = """
 import threading
 import time
 import torch
+from gradwright.ground.forked import in_child
 from gradwright.ground.watchdog import under_watchdog
 
 class Nested(torch.autograd.Function):
@@ -63,6 +66,43 @@ def test_a_backward_that_never_ends_in_a_thread_of_the_engine_is_interrupted_and
     words = [sys.executable, "-c", ENDLESS_ELSEWHERE]  # those threads stay, and would be in the way of other tests
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert ran.stdout.split("\n") == ["out of time", "3.0", ""], ran.stderr
+
+
+def test_threads_that_ran_before_are_left_alone_whoever_started_them() -> None:
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        while not goes_on.is_set():
+            time.sleep(0.01)
+        ended.set()
+
+    _thread.start_new_thread(wait, ())  # not by threading: it looks like one of the engine's
+    assert begun.wait(60)
+    assert under_watchdog(wait, seconds=0.3).how == "out of time"
+    assert under_watchdog(lambda: 5, seconds=5).value == 5
+    goes_on.set()
+    assert ended.wait(60)
+
+
+def test_what_is_taken_back_leaves_no_signal_behind() -> None:
+    """With one, a closure that is called under a profiler begins again and again (CPython 3.11)."""
+
+    def interrupt_in_vain() -> int:
+        goes_on, waits = threading.Event(), _thread.allocate_lock()
+        waits.acquire()
+
+        def work() -> None:
+            _thread.start_new_thread(lambda: waits.acquire(), ())  # stays in C: it comes to no exception
+            while True:
+                time.sleep(0.01)
+
+        assert under_watchdog(work, seconds=0.3).how == "out of time"
+        sys.setprofile(lambda *event: None)
+        return (lambda: 5 if goes_on else 6)()
+
+    outcome = in_child(interrupt_in_vain, seconds=30)
+    assert outcome.value == 5, outcome.why
 
 
 def test_other_threads_of_the_script_are_left_alone() -> None:

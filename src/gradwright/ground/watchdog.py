@@ -2,11 +2,17 @@
 
 NOTE [threads of the engine]: an exception that is set for a thread waits for that thread's next Python instruction. A
 backward on an accelerator runs in a thread of autograd's own, for which its caller waits in C++. So it is set for that
-thread; the engine hands it on to the caller.
+thread; the engine hands it on to the caller. Threads that ran Python before the work began are somebody else's.
+
+NOTE [a signal that stays]: CPython (up to 3.12) has one flag for all threads that says "an exception was set for a
+thread". It goes out when one is raised, not when one is taken back: then the interpreter looks at every call in vain,
+and in 3.11, under ``sys.setprofile`` or ``sys.settrace``, begins a function again and again for ever. So one is raised
+in the own thread afterwards, and caught.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -26,6 +32,10 @@ class OutOfTime(BaseException):
     """Raised in the working thread by the watchdog."""
 
 
+class _Settled(BaseException):
+    """See NOTE [a signal that stays]."""
+
+
 def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
     """Run ``work`` here; after ``seconds`` of an idle machine it is interrupted at its next Python instruction.
 
@@ -36,7 +46,7 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
     42
     """
     started = clock.now()
-    worker = threading.get_ident()
+    worker, others = threading.get_ident(), set(sys._current_frames())
     over, ended = threading.Lock(), threading.Event()
     interrupted: set[int] = set()
     done = False
@@ -49,7 +59,7 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
             with over:
                 if done:
                     return
-                for thread in (elsewhere := _threads_not_of_python()) or {worker}:
+                for thread in (elsewhere := _find_foreign_threads() - others) or {worker}:
                     _set_exception(thread, OutOfTime)
                 interrupted.update(elsewhere)
             if not elsewhere or ended.wait(_A_WHILE):
@@ -74,11 +84,21 @@ def under_watchdog(work: Callable[[], T], *, seconds: float) -> Outcome[T]:
         return Outcome("out of time", why=f"it had not ended after {seconds:.0f} s", seconds=clock.now() - started)
     finally:
         ended.set()
-        for thread in interrupted:  # what it did not come to must not meet a later backward
-            _set_exception(thread, None)
+        if interrupted:
+            _take_back(interrupted)
 
 
-def _threads_not_of_python() -> set[int]:
+def _take_back(threads: set[int]) -> None:
+    """What these did not come to must not meet a later backward."""
+    for thread in threads:
+        _set_exception(thread, None)
+    with contextlib.suppress(_Settled):
+        _set_exception(threading.get_ident(), _Settled)
+        while True:  # it is raised here
+            pass
+
+
+def _find_foreign_threads() -> set[int]:
     """Threads that run Python now, and that Python did not start: autograd's."""
     started_in = threading.Thread.run.__code__.co_filename
     main = threading.main_thread().ident
