@@ -105,7 +105,10 @@ class Ranks:
                 work.wait(timedelta(seconds=max(0.001, min(left, _PATIENCE_SECONDS))))
                 return
             except RuntimeError:
-                if work.is_completed() or left <= _PATIENCE_SECONDS or self._is_called():
+                if work.is_completed():  # since that wait was over; or it failed, which is raised once more
+                    work.wait()
+                    return
+                if left <= _PATIENCE_SECONDS or self._is_called():
                     raise
 
     @contextlib.contextmanager
