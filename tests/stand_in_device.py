@@ -38,7 +38,7 @@ WAITS: list[str] = []
 #: The threads that have launched something: each has a current stream of its own.
 THREADS: set[int] = set()
 
-# Their results, or the shapes of these, hang on numbers that only the device knows.
+# Their results, or the shapes of these, depend on numbers that only the device knows.
 _READS = {
     "_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim",
     "repeat_interleave",

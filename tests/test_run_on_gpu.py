@@ -1,4 +1,4 @@
-"""The figures of a GPU: what fails is told, and stops nothing else."""
+"""The figures of a GPU: what fails is reported, and stops nothing else."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ def test_ours_must_be_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watched", "told"),
+    ("watched", "said"),
     [(["0x1.8p+0"], True), (["0x1.0p+0"], "apart by 3.3e-01"), ([], "not known")],
 )
-def test_losses_of_a_plain_and_a_watched_run_are_compared(watched: list[str], told: bool | str) -> None:
+def test_losses_of_a_plain_and_a_watched_run_are_compared(watched: list[str], said: bool | str) -> None:
     from on_gpu.watching import describe_difference
 
-    assert describe_difference(["0x1.8p+0"], watched) == told
+    assert describe_difference(["0x1.8p+0"], watched) == said
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -191,12 +191,13 @@ def test_without_the_device_every_figure_has_failed(tmp_path: Path) -> None:
 
 def test_the_constants_are_those_that_the_planner_reads() -> None:
     import torch
-    from on_gpu.constants import measure
+    from on_gpu.constants import QUESTION, measure
     from on_gpu.figure import Machine
 
     from gradwright.derivatives.planning import cost
     from gradwright.ground.devices import DeviceConstants
 
+    assert f'"{QUESTION}"' in (ROOT / "tools" / "read_gpu.py").read_text()  # it knows the row by that
     rates = measure(Machine(torch.device("cpu"), is_small=True, copy_bytes_per_second=1e10, rounds=1))
     row = DeviceConstants("today", rows_together=rates.pop("rows_together"), rates=rates)
     found = cost.Machine(**row.rates)

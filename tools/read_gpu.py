@@ -39,15 +39,8 @@ def find_machine(results: Sequence[Result]) -> dict[str, Any]:
 
 def write_figures(results: Iterable[Result], machine: dict[str, Any], folder: Path) -> list[Path]:
     """A file for each question of which at least one row was measured; what failed stands in its notes."""
-    described = {
-        "date": machine["date"],
-        "device": "cuda",
-        "cpu": machine["name"],
-        "cores": machine["cores"],
-        "python": machine["python"],
-        "torch": machine["torch"],
-        "allocator": "CUDA caching allocator",
-    }
+    described = {key: machine[key] for key in ("date", "device", "cores", "python", "torch")}
+    described |= {"cpu": machine["name"], "allocator": "CUDA caching allocator"}  # as benchmarks/on_device.py has it
     questions: dict[str, dict[str, Any]] = {}
     for result in results:
         question = result.name.partition(":")[0]

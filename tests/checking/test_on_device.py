@@ -124,7 +124,7 @@ def test_a_prediction_and_a_target_on_two_devices_are_refused_by_name() -> None:
 
 
 @on_stand_in_device
-def test_where_nan_begins_is_told_without_drawing_of_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+def test_where_nan_begins_is_reported_without_drawing_of_the_device(capfd: pytest.CaptureFixture[str]) -> None:
     x = torch.full((3,), -1.0, device=stand_in_device.SECOND, requires_grad=True)
     before = RandomState.now(accelerators_in_use())
     with gw.explain_nonfinite():

@@ -90,7 +90,7 @@ for _ in range(2):
 APART = "crashes and memory of subjects tried alone"
 
 
-def written(folder: Path, *parts: str, device: str = "None") -> Path:
+def write_script(folder: Path, *parts: str, device: str = "None") -> Path:
     folder.mkdir(exist_ok=True)
     (script := folder / "train.py").write_text("".join(parts).replace("DEVICE", device))
     return script
@@ -99,8 +99,8 @@ def written(folder: Path, *parts: str, device: str = "None") -> Path:
 def test_with_a_gpu_in_use_nothing_is_forked_and_what_is_found_and_mended_is_the_same(
     run: Callable, tmp_path: Path
 ) -> None:
-    forked = run(written(tmp_path / "forked", NOTED, SCRIPT), anew=True, fix_seconds=0.0)
-    ran = run(written(tmp_path / "in_use", NOTED, IN_USE, SCRIPT, NAN), anew=True)
+    forked = run(write_script(tmp_path / "forked", NOTED, SCRIPT), anew=True, fix_seconds=0.0)
+    ran = run(write_script(tmp_path / "in_use", NOTED, IN_USE, SCRIPT, NAN), anew=True)
     assert (tmp_path / "forked/forks").exists() and not (tmp_path / "in_use/forks").exists()
     assert forked.codes == ["GW101", "GW301"] and ran.codes == [*forked.codes, "GW502", "GW511"]
     verdicts = [[fact.verdict for fact in one.report.of(GradientVerdict)] for one in (forked, ran)]
@@ -112,7 +112,7 @@ def test_with_a_gpu_in_use_nothing_is_forked_and_what_is_found_and_mended_is_the
 
 
 def test_with_a_gpu_in_use_the_report_says_what_is_not_examined(run: Callable, tmp_path: Path) -> None:
-    ran = run(written(tmp_path, NOTED, IN_USE, STUCK), anew=True, fix_seconds=0.0)
+    ran = run(write_script(tmp_path, NOTED, IN_USE, STUCK), anew=True, fix_seconds=0.0)
     (apart,) = [one for one in ran.report.not_examined if one.what == APART]
     assert "a GPU is in use" in apart.why and "in this process, within a time limit" in apart.why
     stuck = [one.why for one in ran.report.not_examined if "Stuck" in one.what]
@@ -125,6 +125,6 @@ def test_on_an_accelerator_all_of_it_runs_where_the_script_ran(run: Callable, tm
     registered = (
         f"import sys\nsys.path.insert(0, {str(root)!r})\nfrom tests.stand_in_device import register\nregister()\n"
     )
-    ran = run(written(tmp_path, registered, NOTED, SCRIPT, device="'standin:1'"), anew=True, fix_seconds=0.0)
+    ran = run(write_script(tmp_path, registered, NOTED, SCRIPT, device="'standin:1'"), anew=True, fix_seconds=0.0)
     assert ran.codes == ["GW101", "GW301"] and not (tmp_path / "forks").exists()
     assert {tensor.device for specimen in ran.report.specimens for tensor in specimen.tensors} == {"standin:1"}

@@ -1,4 +1,4 @@
-"""The states of the generators of every device are told and put back: also of one that is not the first, nor CUDA."""
+"""The states of the generators of every device are read and put back: also of one that is not the first, nor CUDA."""
 
 from types import SimpleNamespace
 

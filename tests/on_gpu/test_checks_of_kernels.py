@@ -61,7 +61,7 @@ def test_a_quarter_too_much_is_wrong_and_its_input_named(dtype: torch.dtype) -> 
     assert (found.severity, found.input) == ("error", "gate"), str(report)
 
 
-def test_a_second_derivative_that_no_kernel_computes_is_told() -> None:
+def test_a_second_derivative_that_no_kernel_computes_is_reported() -> None:
     report = checked("GatedTwice", gated, 2, torch.float16)
     assert verdicts(report) == ["right", "right"], str(report)
     assert [found.code for found in report.findings] == ["GW106"]
@@ -80,7 +80,7 @@ def test_a_forgotten_term_is_wrong(dtype: torch.dtype) -> None:
 
 
 @of_half
-def test_a_forward_that_is_not_the_references_is_told(dtype: torch.dtype) -> None:
+def test_a_forward_that_is_not_the_references_is_reported(dtype: torch.dtype) -> None:
     report = checked("Gated", lambda x, gate: gated(x, gate) * 1.1, 2, dtype, level="quick")
     assert not report.ok, str(report)
 

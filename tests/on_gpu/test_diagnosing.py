@@ -39,7 +39,7 @@ class Flipped(Scaled):
         return -of_x, of_w
 
 
-def given() -> list[Tensor]:
+def draw_inputs() -> list[Tensor]:
     torch.ones(1, device=DEVICE).sum().item()  # from here on a GPU is in use
     return [torch.randn(4, 3, device=DEVICE, requires_grad=True) for _ in range(2)]
 
@@ -49,7 +49,7 @@ def verdicts(report: Any) -> dict[str, str]:
 
 
 def test_a_right_function_is_right_and_a_wrong_one_wrong() -> None:
-    inputs = given()
+    inputs = draw_inputs()
     right, wrong = gw.diagnose(Scaled, *inputs), gw.diagnose(Flipped, *inputs)
     assert verdicts(right) == {"x": "right", "w": "right"}, str(right)
     assert not [finding for finding in right.findings if finding.severity == "error"], str(right)
@@ -58,7 +58,7 @@ def test_a_right_function_is_right_and_a_wrong_one_wrong() -> None:
 
 
 def test_random_states_and_gradients_are_left_as_they_were() -> None:
-    inputs = given()
+    inputs = draw_inputs()
     inputs[0].grad = kept = torch.full_like(inputs[0], 7.0)
 
     def states() -> list[Tensor]:
@@ -118,7 +118,7 @@ print("then", x.grad.tolist())
 """
 
 
-def test_a_backward_that_never_ends_is_ended_and_told_and_the_next_one_goes_through(tmp_path: Path) -> None:
+def test_a_backward_that_never_ends_is_ended_and_reported_and_the_next_one_goes_through(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     printed = run_python(tmp_path, "endless.py")
     assert "it had not ended after 1 s" in " ".join(printed.split()), printed

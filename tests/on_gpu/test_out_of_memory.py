@@ -121,8 +121,8 @@ def test_a_check_says_so_and_the_next_one_judges() -> None:
 
 def test_the_doctor_says_so_and_the_process_lives_on() -> None:
     x = torch.randn(5, device=DEVICE, requires_grad=True)
-    told = str(gw.diagnose(Starved, x))
-    assert "memory" in told, told
+    printed = str(gw.diagnose(Starved, x))
+    assert "memory" in printed, printed
     assert (x * 2).sum().isfinite()
 
 

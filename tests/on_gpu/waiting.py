@@ -27,7 +27,7 @@ class _Refusing(TorchFunctionMode):
 
 
 def _has_mask(index: Any) -> bool:
-    """The shape of what a mask chooses hangs on its values."""
+    """The shape of what a mask chooses depends on its values."""
     given = index if isinstance(index, tuple) else (index,)
     return any(isinstance(one, torch.Tensor) and one.dtype is torch.bool for one in given)
 

@@ -177,8 +177,8 @@ def test_the_plugin_tells_of_every_test(tmp_path: Path) -> None:
         def test_behind(broken): pass
     """
     only = [f"test_some.py::test_{name}" for name in ("good", "bad", "absent", "behind")]
-    told, printed = run_pytest(tmp_path, only, test_some=some, test_broken="import no_such_module\n")
-    ended = {event["name"]: event for event in told if event["event"] == "ended"}
+    events, printed = run_pytest(tmp_path, only, test_some=some, test_broken="import no_such_module\n")
+    ended = {event["name"]: event for event in events if event["event"] == "ended"}
     assert {name: event["outcome"] for name, event in ended.items()} == {
         "test_broken.py": "failed", "test_some.py::test_good": "passed", "test_some.py::test_bad": "failed",
         "test_some.py::test_absent": "skipped", "test_some.py::test_behind": "failed",
@@ -187,9 +187,9 @@ def test_the_plugin_tells_of_every_test(tmp_path: Path) -> None:
     assert "one is not two" in ended["test_some.py::test_bad"]["why"]
     assert "of the fixture" in ended["test_some.py::test_behind"]["why"]
     assert "no_such_module" in ended["test_broken.py"]["traceback"]
-    (listed,) = [event["names"] for event in told if event["event"] == "listed"]
+    (listed,) = [event["names"] for event in events if event["event"] == "listed"]
     assert len(listed) == 4
-    began = [event["name"] for event in told if event["event"] == "began"]
+    began = [event["name"] for event in events if event["event"] == "began"]
     assert sorted(began) == sorted(listed)
 
 
@@ -210,10 +210,10 @@ def test_a_process_whose_device_is_lost_leaves_the_rest_to_another(tmp_path: Pat
             assert 1 == 2
         def test_behind(): pass
     """
-    told, printed = run_pytest(tmp_path, [], test_some=some)
-    began = [event["name"].partition("::")[2] for event in told if event["event"] == "began"]
+    events, printed = run_pytest(tmp_path, [], test_some=some)
+    began = [event["name"].partition("::")[2] for event in events if event["event"] == "began"]
     assert began == ["test_fails", "test_loses"], printed
-    assert told[-1]["event"] == "ended" and told[-1]["outcome"] == "failed"
+    assert events[-1]["event"] == "ended" and events[-1]["outcome"] == "failed"
 
 
 # --- make gpu-read ---------------------------------------------------------------------------------------------------
@@ -294,16 +294,16 @@ def test_a_row_of_the_table_is_what_the_planner_reads(root: Path, tmp_path: Path
     assert Machine(**DeviceConstants(**row).rates).byte_rate == 4e12
 
 
-@pytest.mark.parametrize(("machine", "told"), [({**MACHINE, "device": "cpu"}, "dry run"), (None, "not known")])
+@pytest.mark.parametrize(("machine", "said"), [({**MACHINE, "device": "cpu"}, "dry run"), (None, "not known")])
 def test_nothing_is_taken_from_a_dry_run_or_an_unknown_machine(
-    machine: dict[str, Any] | None, told: str, root: Path, tmp_path: Path
+    machine: dict[str, Any] | None, said: str, root: Path, tmp_path: Path
 ) -> None:
     from gpu.results import Result
     from read_gpu import read
 
     results = [] if machine is None else [Result("machine", "machine", "passed", data=machine)]
     results.append(figure("how_fast_is_a_formula", "", "Huber", ours_us=1.0))
-    with pytest.raises(SystemExit, match=told):
+    with pytest.raises(SystemExit, match=said):
         read(bring_back(tmp_path / "back", results), root)
     assert not list((root / "benchmarks/results").iterdir())
 

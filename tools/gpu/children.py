@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu.results import Result
+from gpu.results import Outcome, Result
 
 POLL_SECONDS = 0.05
 SHOWN_CHARACTERS = 4000
@@ -140,8 +140,9 @@ def _follow(
             return []
         if running:
             left.remove(running)
-            outcome, why = ("died", _describe_exit(code)) if is_over else ("hung", f"not over after {limit:.0f} s")
-            yield Result(step, running, outcome, now - since, why, child.last_output())  # type: ignore[arg-type]
+            outcome: Outcome = "died" if is_over else "hung"
+            why = _describe_exit(code) if is_over else f"not over after {limit:.0f} s"
+            yield Result(step, running, outcome, now - since, why, child.last_output())
         return left
 
 

@@ -1,16 +1,14 @@
-"""What a machine is: printed as JSON, by ``python tools/gpu/machine.py [--device cpu]``."""
+"""What a machine is, printed as JSON; of ours it imports ``recording`` alone, so that it is known whatever breaks."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.metadata
 import json
-import os
-import platform
 import subprocess
-from pathlib import Path
 from typing import Any
+
+import recording  # of benchmarks/, which `make gpu` puts on the path of what it starts
 
 PACKAGES = (
     *("torch", "triton", "numpy", "numba", "llvmlite", "click", "rich", "jinja2", "libcst", "pytest", "hypothesis"),
@@ -22,16 +20,10 @@ def describe_machine(device: str) -> dict[str, Any]:
     """Of a CUDA device also what decides about speed: memory, cache, processors, driver."""
     import torch
 
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    found: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
+    found: dict[str, Any] = recording.describe_machine() | {
         "device": device,
         "name": device,
-        "cpu": next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.processor()),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: _find_version(name) for name in PACKAGES},
     }
     if device == "cuda":
         properties = torch.cuda.get_device_properties(0)
@@ -47,7 +39,7 @@ def describe_machine(device: str) -> dict[str, Any]:
     return found
 
 
-def _version(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

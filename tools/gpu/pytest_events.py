@@ -9,7 +9,6 @@ tests behind are another one's.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu.results import append_line
 
 _began: dict[str, float] = {}
 _reported: set[str] = set()
@@ -24,10 +24,7 @@ _failed: set[str] = set()
 
 
 def _write(event: str, **data: Any) -> None:
-    with open(os.environ["GRADWRIGHT_EVENTS"], "a", encoding="utf-8") as stream:
-        stream.write(json.dumps({"event": event, **data}) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+    append_line(Path(os.environ["GRADWRIGHT_EVENTS"]), {"event": event, **data})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,10 +57,15 @@ class ResultFolder:
 
     def add(self, result: Result) -> None:
         """On disk when this returns."""
-        with self._results.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(result)) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        append_line(self._results, asdict(result))
+
+
+def append_line(path: Path, data: Mapping[str, Any]) -> None:
+    """A line of JSON, on disk when this returns."""
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(data) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def read_results(folder: Path) -> Iterator[Result]:

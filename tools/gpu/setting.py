@@ -74,5 +74,5 @@ class Setting:
 
 
 def choose_device() -> str:
-    """ "cuda", or "cpu" for a dry run: where the variable GRADWRIGHT_GPU_DRY is 1."""
+    """Of a dry run the CPU: where the variable GRADWRIGHT_GPU_DRY is 1."""
     return "cpu" if os.environ.get(DRY) == "1" else "cuda"

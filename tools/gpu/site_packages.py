@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpu.results import Result
+from gpu.results import Outcome, Result
 
 WHEELS = Path(__file__).resolve().parents[2] / ".whl"
 #: The Python of the machine with a GPU, for which the wheels are.
@@ -27,6 +27,7 @@ def install_wheels(folder: Path) -> Result:
     words = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
     pip = [sys.executable, "-m", "pip", "install", *words, "--target", folder, *wheels]
     done = subprocess.run([str(word) for word in pip], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    outcome, why = ("failed", "they can't be installed") if done.returncode else ("passed", "")
+    outcome: Outcome = "failed" if done.returncode else "passed"
+    why = "they can't be installed" if done.returncode else ""
     took = time.monotonic() - started
-    return Result("machine", "wheels", outcome, took, why, done.stdout, {"wheels": [path.name for path in wheels]})  # type: ignore[arg-type]
+    return Result("machine", "wheels", outcome, took, why, done.stdout, {"wheels": [path.name for path in wheels]})

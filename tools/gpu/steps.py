@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu.children import run_in_children
-from gpu.results import Result
+from gpu.results import Outcome, Result
 from gpu.setting import ROOT, Setting
 from gpu.site_packages import install_wheels
 
@@ -145,10 +145,11 @@ def list_everything(setting: Setting, seconds: float) -> Iterator[Result]:
     for name, words, environment in lists:
         started = time.monotonic()
         done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-        took, outcome, why = time.monotonic() - started, "passed", (done.stdout.strip().splitlines() or [""])[-1]
-        if done.returncode:
-            outcome, why = "failed", f"exit code {done.returncode}"
-        yield Result(name, f"list of {name}", outcome, took, why, done.stdout + done.stderr)  # type: ignore[arg-type]
+        took = time.monotonic() - started
+        outcome: Outcome = "failed" if done.returncode else "passed"
+        last = (done.stdout.strip().splitlines() or [""])[-1]
+        why = _describe_end(done.returncode) if done.returncode else last
+        yield Result(name, f"list of {name}", outcome, took, why, done.stdout + done.stderr)
 
 
 STEPS = (

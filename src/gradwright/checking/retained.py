@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from gradwright.checking.enginecall import (
     receiving,
 )
 from gradwright.checking.trial import HALF, quiet, tensors_in
+from gradwright.ground.memory import pause_collector
 from gradwright.ground.torch_versions.modes import TorchDispatchMode
 from gradwright.ground.torch_versions.tensors import memory_id
 
@@ -56,7 +56,7 @@ def retained(
     ``backward``: whether it is run before the outputs are dropped. Cost: ``CALLS`` forwards (and backwards), and
     garbage collection where something is alive. Raises: what the subject raises.
     """
-    with _collector_off():
+    with pause_collector():
         traces = [_trace(subject, args, wanted, backward, seed, used) for _ in range(CALLS)][1:-1]
         if not all(trace.alive for trace in traces):
             return None
@@ -67,18 +67,6 @@ def retained(
     if not collectable:
         size = min(trace.living_bytes() for trace in traces)
     return Retained(function, parked, size, collectable)
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Whether something is found must not depend on when the garbage collector happens to run."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)

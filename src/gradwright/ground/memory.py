@@ -56,7 +56,7 @@ def memory_of(work: Callable[[], object], device: torch.device) -> Taken:
             errors.append(error)
 
     thread = threading.Thread(target=watched, name="gradwright-memory")
-    with _no_collection():
+    with pause_collector():
         thread.start()
         thread.join()
     if errors:
@@ -69,11 +69,17 @@ def memory_of(work: Callable[[], object], device: torch.device) -> Taken:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    collects = gc.isenabled()
+def pause_collector() -> Iterator[None]:
+    """What is found inside must not depend on when the garbage collector happens to run.
+
+    >>> with pause_collector():
+    ...     gc.isenabled()
+    False
+    """
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if enabled:
             gc.enable()

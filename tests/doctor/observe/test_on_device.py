@@ -68,7 +68,7 @@ def test_what_watching_launches_goes_into_the_stream_of_the_scripts_thread(tmp_p
 
 
 @on_stand_in_device
-def test_losses_and_gradients_that_are_never_cleared_are_told_as_on_a_cpu(tmp_path: Path) -> None:
+def test_losses_and_gradients_that_are_never_cleared_are_reported_as_on_a_cpu(tmp_path: Path) -> None:
     found = []
     for number, device in enumerate((torch.device("cpu"), stand_in_device.SECOND)):
         trained(tmp_path / f"journal{number}", device, clears=False)
