@@ -135,7 +135,7 @@ def _describe_guess(device: torch.device) -> str:
     """Where the predictions come from, if nothing was measured on such a device; "" where it was."""
     if is_measured(device):
         return ""
-    return f"not measured on this device ({name_device(device)}): rates of data sheets, good for an order of magnitude"
+    return f"not measured on this device ({name_device(device)}): a guess, by data sheets of GPUs"
 
 
 def _choice(weighed: Weighed, structure: Structure) -> Candidate:
