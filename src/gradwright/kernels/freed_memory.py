@@ -3,7 +3,8 @@
 NOTE [What glibc does with large buffers]: one above ``M_MMAP_THRESHOLD`` is mapped for itself and unmapped on free. The
 threshold adapts itself, up to 32 MiB, so that it is mostly larger buffers that come anew each time; smaller ones do
 where they lie at the end of the heap and are trimmed. Setting either option turns the adapting off for good.
-A thread other than the first has heaps of its own, of 64 MiB each: a larger buffer does not fit, and is mapped.
+A thread other than the first has heaps of its own, of 64 MiB each: a larger buffer does not fit, and is mapped. A heap
+in which nothing lies any more is unmapped, whatever the options say: what keeps one is mostly a crumb (below).
 
 NOTE [Settling]: torch asks for aligned buffers. glibc cuts off what is before and after one, and keeps such crumbs in a
 cache of seven for the thread, where they do not join their neighbours again: a buffer that was freed is some bytes too
@@ -65,7 +66,7 @@ class RetainedMemory:
             f"{first}: {self.reason}" if self.reason else first,
             "  set         " + ", ".join(f"{name} = {value:,}" for name, value in self.settings),
             "  for good    glibc's thresholds no longer adapt themselves, and freed memory is not given back",
-            "  threads     all of this process; a buffer above 64 MiB stays in the main thread alone",
+            "  threads     the main one; in others a buffer of up to 64 MiB, unless it is the last thing in its heap",
         ]
         for number, cost in enumerate(self.measured):
             lines.append(f"  {'' if number else f'{cost.before.buffer_bytes / 1e6:.0f} MB sum':<12}{cost}")
@@ -81,8 +82,9 @@ def retain_freed_memory(threshold_bytes: int = 1 << 30, *, measure: bool = False
     It is process-wide, not a context: it holds for every library in the process and for children that are forked, not
     for those that are started anew. It can't be undone: glibc's own thresholds adapt themselves and can't be made to
     again, and the process stays as large as it ever was. (``ctypes.CDLL(None).malloc_trim(0)`` gives free pages back,
-    once.) In the main thread any buffer is kept; in another thread those of up to 64 MiB, in heaps of its own. The
-    first buffers of each size, up to nine, are still made of new pages (NOTE [Settling]).
+    once.) In the main thread any buffer is kept; in another thread those of up to 64 MiB, in heaps of its own, and
+    there only while anything else lies in the same heap, as it mostly does. The first buffers of each size, up to nine,
+    are still made of new pages (NOTE [Settling]).
     Call it early: buffers that live already are handed back when they are freed.
 
     Where glibc's malloc is not the one that serves (macOS, Windows, musl; jemalloc or tcmalloc preloaded) it does
