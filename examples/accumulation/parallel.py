@@ -79,7 +79,7 @@ def main() -> None:
     exact = of_the_large_batch()
     for name, found in (("a mean per rank", of_a_mean_per_rank(rank)), ("GradientAccumulator", accumulated(rank))):
         if rank == 0:
-            print(f"{name:20}  differs from the large batch by {(found - exact).norm() / exact.norm():.1e}")
+            print(f"{name:20}  differs from the large batch by {(found - exact).norm() / exact.norm():.1e}", flush=True)
     dist.barrier()  # nobody leaves while another still exchanges
     dist.destroy_process_group()
 
