@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-
-from gradwright.doctor.prove.clock import Seconds, Setting, measure, median, once
+from gradwright.doctor.prove.clock import Seconds, Setting, fastest, measure, once
 from gradwright.doctor.prove.compiled import NotCompilableError, room_of
 from gradwright.doctor.prove.regions import find_region, inputs, make_region, outputs, without_graph
 from gradwright.doctor.prove.specimens import Args, describe
@@ -43,9 +41,8 @@ def compare_candidates(one: Proposal, other: Proposal, use: LoopUse, text: str) 
         return None
     if not rounds:
         return None
-    before, after = (median(mine).all for mine in zip(*rounds, strict=True))
-    ratio = statistics.median(mine.all / max(its.all, 1e-9) for mine, its in rounds)
-    return Timing(before, after, describe(args), ratio)
+    before, after = (fastest(mine).all for mine in zip(*rounds, strict=True))
+    return Timing(before, after, describe(args), before / max(after, 1e-9))
 
 
 def _rounds(setting: Setting, first: Subject, second: Subject, args: Args) -> list[tuple[Seconds, Seconds]]:

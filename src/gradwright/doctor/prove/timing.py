@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 
 import torch
 
-from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, median, once
+from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, fastest, measure, once
 from gradwright.doctor.prove.counting import MOST_OPERATIONS, Work
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
@@ -32,7 +31,7 @@ A_LITTLE = 1e-4
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast, round by round.
+    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast.
 
     ``before_counted``, ``after_counted``: what was counted on inputs ``on``, of each; None where nothing was.
     """
@@ -71,7 +70,7 @@ def needed_ratio(before: Work | None, after: Work | None) -> float:
 def compare_speed(
     setting: Setting, args: Args, *, seconds: float | None, deadline: float, needed: float = 0.0
 ) -> Timing | None:
-    """Seconds of the phase, medians of interleaved calls. None if a call raises or the time is up.
+    """Seconds of the phase, the fastest of interleaved calls. None if a call raises or the time is up.
 
     ``seconds``: how long the original's phase took in the run, on ``args`` as they are; then only the candidate is
     timed on them, if what it still has to do besides allows that. ``needed``: the ratio that a candidate has to reach;
@@ -95,9 +94,8 @@ def compare_speed(
             left = min(SURE_SECONDS, SHARE_OF_TIME_LEFT * (deadline - clock.now()))
             again = measure(setting, (setting.original, setting.candidate), small, left)
             found = [[*one, *more] for one, more in zip(found, again or ([], []), strict=True)]
-        before, after = (median(one) for one in found)
-        ratio = _ratio(setting, found)
-        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), ratio)
+        before, after = (fastest(one) for one in found)
+        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), _ratio(setting, found))
         sizes.append(small)
         is_whole = describe(small) == describe(args)
         per_element = (before.all + after.all) / max(1, _elements(small, None))
@@ -135,9 +133,9 @@ def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
 
 
 def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
-    """How many times as fast the candidate is: the median of the rounds."""
-    original, candidate = ([one.of(setting.phase) for one in rounds] for rounds in found)
-    return statistics.median(old / max(new, 1e-9) for old, new in zip(original, candidate, strict=True))
+    """How many times as fast the candidate is."""
+    original, candidate = (fastest(rounds).of(setting.phase) for rounds in found)
+    return original / max(candidate, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def _alone(setting: Setting, args: Args, full: int, deadline: float) -> _Alone |
         if _can_be_called(setting, subject, args, full, most):
             found = measure(setting, (subject,), args)
             if found:
-                one = median(found[0])
+                one = fastest(found[0])
                 return _Alone(one.of(setting.phase), counted(setting, subject, args))
     return None
 
@@ -167,7 +165,7 @@ def _same_work(setting: Setting, prepared: Subject, args: Args) -> bool:
         found = measure(setting, (setting.candidate, prepared), small)
         if found is not None:
             kept = [_kept(setting, one, small) for one in (setting.candidate, prepared)]
-            one, other = (median(rounds).of(setting.phase) for rounds in found)
+            one, other = (fastest(rounds).of(setting.phase) for rounds in found)
             return kept[0] == kept[1] and max(one, other) < AS_FAST * min(one, other) + A_LITTLE
     return False
 
