@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import hypothesis
 import pytest
 from tests.chance import seed_all
 from tests.large_pages import gather_in_large_pages
@@ -29,6 +30,9 @@ from gradwright.doctor.session.model import Finding, Report
 # Not the user's: what is kept there is shared by the workers of a run, and by the next one.
 os.environ.setdefault("GRADWRIGHT_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
 
+# The same draws in each run, so that nobody's change fails by chance. `--hypothesis-profile default` draws others.
+hypothesis.settings.register_profile("same draws", derandomize=True)
+hypothesis.settings.load_profile("same draws")
 
 DURATIONS = Path(__file__).with_name("durations.json")  # of a whole run: `make durations`
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.derivatives.functions import Cube
 from tests.derivatives.truth import one_hot_jacobian
@@ -103,12 +103,13 @@ def test_coupled_networks_raise_or_are_right(
     y = COUPLED[mix](y, strength)
     for layer in after:
         y = APART[layer](y)
+    truth = one_hot_jacobian(y, z)
+    assume(bool(truth.isfinite().all()))  # seven cubes overflow
     try:
         made = gw.batch_jacobian(y, z)
     except CoupledBatch:
-        torch.testing.assert_close(gw.batch_jacobian(y, z, batch="coupled"), one_hot_jacobian(y, z))
+        torch.testing.assert_close(gw.batch_jacobian(y, z, batch="coupled"), truth)
         return
-    truth = one_hot_jacobian(y, z)
     size = truth.abs().flatten(1).amax(1).clamp_min(1e-300)
     assert float(((made - truth).abs().flatten(1).amax(1) / size).max()) < 1e-9
 
