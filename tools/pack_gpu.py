@@ -82,11 +82,13 @@ def prepare_machine() -> tuple[Environment, str]:
         with tempfile.TemporaryDirectory() as folder:
             python = find_python(PYTHON, Path(folder))
             make_environment(environment, python or Path(sys.executable))
-        differs = ""
-        if python is None:  # then the wheels can't be installed: what they hold is taken from the environment at hand
+        if python is not None:
+            differs = ""
+            environment.install("--no-deps", "--requirement", THERE)
+        else:  # neither the wheels nor those versions are for this Python: it is tried with what is at hand
             differs = f"Python {PYTHON} can't be had here: tried with {sys.version.split()[0]}, and without the wheels"
             (environment.site_packages / "beside.pth").write_text(name_behind([sysconfig.get_path("purelib")]))
-        environment.install("--no-deps", "--requirement", THERE)
+            environment.install("--no-deps", *[line for line in THERE.read_text().splitlines() if "triton==" in line])
         environment.install_light_torch(TORCH)
         ready.write_text(f"{wanted}\n{differs}")
     return environment, ready.read_text().partition("\n")[2]

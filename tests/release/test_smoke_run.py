@@ -125,6 +125,18 @@ def test_what_is_asked_for_becomes_a_version() -> None:
     assert find_version("oldest") == read_lower_bound((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
+def test_a_python_beside_the_one_that_runs_this_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose home it is in, and whether that is HOME, does not matter."""
+    from torch_environment.pythons import find_python
+
+    beside = tmp_path / "versions" / "9.8.7" / "bin" / "python9.8"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("#!/bin/sh\n")
+    beside.chmod(0o755)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "versions" / "3.11.7"))
+    assert find_python("9.8", tmp_path) == beside
+
+
 def test_the_stub_libraries_have_what_a_library_needs(tmp_path: Path) -> None:
     """A library that uses one absent library's symbol of a version, and another's of none, can be loaded."""
     import ctypes

@@ -14,8 +14,8 @@ from torch_environment.environment import Environment, make_environment
 def find_python(version: str, folder: Path) -> Path | None:
     """The interpreter of a minor version; uv, which fetches it into ``folder``, is asked last."""
     on_path = [Path(found)] if (found := shutil.which(f"python{version}")) else []
-    kept = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
-    runs = (python for python in [*on_path, *sorted(kept)] if does_run(python))
+    beside = Path(sys.base_prefix).parent.glob(f"{version}.*/bin/python{version}")  # as pyenv keeps them
+    runs = (python for python in [*on_path, *sorted(beside)] if does_run(python))
     return next(runs, None) or fetch_python(version, folder)
 
 
