@@ -11,6 +11,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a process group: its functions keep the one there is, and its threads
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -79,7 +80,7 @@ def main() -> None:
     exact = of_the_large_batch()
     for name, found in (("a mean per rank", of_a_mean_per_rank(rank)), ("GradientAccumulator", accumulated(rank))):
         if rank == 0:
-            print(f"{name:20}  differs from the large batch by {(found - exact).norm() / exact.norm():.1e}", flush=True)
+            print(f"{name:20}  differs from the large batch by {(found - exact).norm() / exact.norm():.1e}")
     dist.barrier()  # nobody leaves while another still exchanges
     dist.destroy_process_group()
 
