@@ -7,7 +7,7 @@ from gradwright.doctor.prove.timing import Timing
 
 
 def timing(ratio: float, before: Counted | None = None, after: Counted | None = None, **more: object) -> Timing:
-    return Timing(1.0, 1.0 / ratio, "float32 [9]", ratio, before_counted=before, after_counted=after, **more)
+    return Timing(1.0, 1.0 / ratio, "float32 [9]", before_counted=before, after_counted=after, **more)
 
 
 LOOP = Counted(peak_bytes=400, operations=379, moved_bytes=1764)

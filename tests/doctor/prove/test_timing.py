@@ -1,6 +1,5 @@
 """What else the machine does adds to the rounds that it meets: the fastest ones are compared."""
 
-from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 from gradwright.doctor.prove import clock as prove_clock
 from gradwright.doctor.prove.clock import Seconds, Setting
 from gradwright.doctor.prove.timing import compare_speed
+from gradwright.doctor.prove.trial import Subject
 from gradwright.ground import clock
 
 
@@ -28,11 +28,10 @@ def test_the_fastest_rounds_tell_whether_it_is_faster(
     """Most rounds of either met somebody else's work, the candidate's more of it."""
     met = {original: cycle([600e-6, 700e-6, 900e-6]), candidate: cycle([900e-6, 1100e-6, 1100e-6, alone])}
 
-    def once(setting: Setting, subject: object, args: object, counter: object = None) -> Seconds:
-        seconds: Iterator[float] = met[subject]
-        return Seconds(next(seconds), 0.0)
+    def time_call(setting: Setting, subject: Subject, args: object) -> Seconds:
+        return Seconds(next(met[subject]), 0.0)
 
-    monkeypatch.setattr(prove_clock, "once", once)
+    monkeypatch.setattr(prove_clock, "once", time_call)
     setting = Setting(original, candidate, lambda _: ["x"], frozenset(), phase="forward", counted=False)
     timing = compare_speed(setting, (torch.ones(9),), seconds=None, deadline=clock.now() + 60.0, needed=1.1)
     assert timing is not None

@@ -52,7 +52,7 @@ def took(monkeypatch):
     """Called with the seconds of a contest, by ratio, and whether the formula holds; what is chosen then."""
 
     def chosen(ratio, held=True, count=20_000):
-        timing = Timing(3e-4, 3e-4 / ratio, "float32 [20000]", ratio) if ratio else None
+        timing = Timing(3e-4, 3e-4 / ratio, "float32 [20000]") if ratio else None
         monkeypatch.setattr(one_pass, "_contest", lambda *_: timing)
         proved = Proved(replace(PROOF, after_seconds=1e-4)) if held else "float32 [8]: it is another"
         trials = Trials(clock.now() + 100)

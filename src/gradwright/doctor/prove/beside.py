@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwright.doctor.prove.clock import Seconds, Setting, fastest, measure, once
+from gradwright.doctor.prove.clock import Seconds, Setting, measure, once, pick_fastest
 from gradwright.doctor.prove.compiled import NotCompilableError, room_of
 from gradwright.doctor.prove.regions import find_region, inputs, make_region, outputs, without_graph
 from gradwright.doctor.prove.specimens import Args, describe
@@ -41,8 +41,8 @@ def compare_candidates(one: Proposal, other: Proposal, use: LoopUse, text: str) 
         return None
     if not rounds:
         return None
-    before, after = (fastest(mine).all for mine in zip(*rounds, strict=True))
-    return Timing(before, after, describe(args), before / max(after, 1e-9))
+    before, after = (pick_fastest(mine).all for mine in zip(*rounds, strict=True))
+    return Timing(before, after, describe(args))
 
 
 def _rounds(setting: Setting, first: Subject, second: Subject, args: Args) -> list[tuple[Seconds, Seconds]]:

@@ -69,7 +69,7 @@ def measure(
     return taken
 
 
-def fastest(rounds: Sequence[Seconds]) -> Seconds:
+def pick_fastest(rounds: Sequence[Seconds]) -> Seconds:
     """The least of each phase by itself: what else the machine does (its memory is shared, too) adds, never takes."""
     return Seconds(min(one.forward for one in rounds), min(one.backward for one in rounds))
 

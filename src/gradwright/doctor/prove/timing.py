@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, fastest, measure, once
+from gradwright.doctor.prove.clock import Counted, Seconds, Setting, counted, measure, once, pick_fastest
 from gradwright.doctor.prove.counting import MOST_OPERATIONS, Work
 from gradwright.doctor.prove.specimens import Args, cuts, describe, longest_axis
 from gradwright.doctor.prove.trees import tensors
@@ -31,7 +31,7 @@ A_LITTLE = 1e-4
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``. ``ratio``: how many times as fast.
+    """Seconds on inputs ``on``, bytes on inputs ``bytes_on``.
 
     ``before_counted``, ``after_counted``: what was counted on inputs ``on``, of each; None where nothing was.
     """
@@ -39,12 +39,16 @@ class Timing:
     before: float
     after: float
     on: str
-    ratio: float
     before_bytes: int | None = None
     after_bytes: int | None = None
     bytes_on: str = ""
     before_counted: Counted | None = None
     after_counted: Counted | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast."""
+        return self.before / max(self.after, 1e-9)
 
     def no_gain(self) -> str:
         """Why it is not worth changing anything: the figures; "" if it is faster or smaller."""
@@ -90,15 +94,15 @@ def compare_speed(
         if measured is None:
             break
         small, found = measured
-        if _ratio(setting, found) < needed and describe(small) == describe(args):
+        is_whole = describe(small) == describe(args)
+        best = _compare_fastest(setting, found, small)
+        if best.ratio < needed and is_whole:
             left = min(SURE_SECONDS, SHARE_OF_TIME_LEFT * (deadline - clock.now()))
             again = measure(setting, (setting.original, setting.candidate), small, left)
             found = [[*one, *more] for one, more in zip(found, again or ([], []), strict=True)]
-        before, after = (fastest(one) for one in found)
-        best = Timing(before.of(setting.phase), after.of(setting.phase), describe(small), _ratio(setting, found))
+            best = _compare_fastest(setting, found, small)
         sizes.append(small)
-        is_whole = describe(small) == describe(args)
-        per_element = (before.all + after.all) / max(1, _elements(small, None))
+        per_element = sum(pick_fastest(rounds).all for rounds in found) / max(1, _elements(small, None))
         allowed = min(most, SHARE_OF_TIME_LEFT * (deadline - clock.now()))
         reach = [
             one for one in (longest * 2, longest * 4, longest * 16) if per_element * _elements(args, one) < allowed
@@ -112,11 +116,11 @@ def compare_speed(
     whole = _alone(setting, args, full, deadline) if seconds is not None and not is_whole else None
     if seconds is None or whole is None:
         return best
-    ratio = seconds / max(whole.seconds, 1e-9)
-    if ratio < needed <= best.ratio:
-        return best  # the run had the machine to itself, or had not: both at one time know better
     peaks = best.before_bytes, best.after_bytes, best.bytes_on
-    return Timing(seconds, whole.seconds, describe(args), ratio, *peaks, None, whole.counted)
+    beside_run = Timing(seconds, whole.seconds, describe(args), *peaks, None, whole.counted)
+    if beside_run.ratio < needed <= best.ratio:
+        return best  # the run had the machine to itself, or had not: both at one time know better
+    return beside_run
 
 
 def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
@@ -128,14 +132,13 @@ def _with_bytes(setting: Setting, timing: Timing, sizes: list[Args]) -> Timing:
         before, after = counts[-1]
         if before is not None and after is not None:
             peaks = before.peak_bytes, after.peak_bytes, describe(small)
-            return Timing(timing.before, timing.after, timing.on, timing.ratio, *peaks, *counts[0])
+            return Timing(timing.before, timing.after, timing.on, *peaks, *counts[0])
     return timing
 
 
-def _ratio(setting: Setting, found: list[list[Seconds]]) -> float:
-    """How many times as fast the candidate is."""
-    original, candidate = (fastest(rounds).of(setting.phase) for rounds in found)
-    return original / max(candidate, 1e-9)
+def _compare_fastest(setting: Setting, found: list[list[Seconds]], args: Args) -> Timing:
+    before, after = (pick_fastest(rounds).of(setting.phase) for rounds in found)
+    return Timing(before, after, describe(args))
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def _alone(setting: Setting, args: Args, full: int, deadline: float) -> _Alone |
         if _can_be_called(setting, subject, args, full, most):
             found = measure(setting, (subject,), args)
             if found:
-                one = fastest(found[0])
+                one = pick_fastest(found[0])
                 return _Alone(one.of(setting.phase), counted(setting, subject, args))
     return None
 
@@ -165,7 +168,7 @@ def _same_work(setting: Setting, prepared: Subject, args: Args) -> bool:
         found = measure(setting, (setting.candidate, prepared), small)
         if found is not None:
             kept = [_kept(setting, one, small) for one in (setting.candidate, prepared)]
-            one, other = (fastest(rounds).of(setting.phase) for rounds in found)
+            one, other = (pick_fastest(rounds).of(setting.phase) for rounds in found)
             return kept[0] == kept[1] and max(one, other) < AS_FAST * min(one, other) + A_LITTLE
     return False
 
